@@ -1,0 +1,14 @@
+//! The runtime seam: everything a shard or the control thread asks of its executor, in one narrow trait.
+//!
+//! Three implementations: glommio for shards, tokio for
+//! the control thread, and a seeded single-threaded one on virtual time with an in-memory network
+//! that runs the same code in tests.
+//!
+//! Invariants: every task stays on the thread that spawned it; nothing here blocks that thread; time and
+//! randomness come from the implementation alone, so that a simulated run repeats from its seed.
+//! This crate never knows Kafka, disks or the broker.
+
+pub mod mailbox;
+pub mod runtime;
+
+pub use runtime::{Monotonic, Queue, ReadHalf, Runtime, SocketAddr, TcpListener, TcpStream, WriteHalf};

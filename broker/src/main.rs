@@ -1,0 +1,2 @@
+//! Strandline: a Kafka-compatible log broker, one shard a core.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The command line for operators.
+fn main() {}
