@@ -1,2 +1,41 @@
-//! Checks and chores of the project.
-fn main() {}
+//! Checks and chores of the project: `cargo xtask tidy | docs | mutations | soak`.
+//!
+//! Every check prints what it looked at and fails with one line a finding; nothing here reaches the network
+//! or changes a tracked file, except that `docs` writes the generated pages.
+
+mod mutations;
+mod patch;
+mod process;
+mod soak;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+  tidy                  rules that no compiler checks: dependency arrows, forbidden names, lengths, unsafe, paths
+  mutations [NAME]...   applies each tools/mutations/*.patch to a copy of the tree; its test must fail
+  soak [--images N] [--kills N] [--fuzz-seconds N] [--skip-mutations]
+                        the long suites, and one closing line with their counts";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["tidy"] => tidy::run(),
+        ["mutations", names @ ..] => mutations::run(names),
+        ["soak", options @ ..] => soak::run(options),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `cargo xtask mutations`: are the tests able to fail?
+//!
+//! Each patch of `tools/mutations` breaks one rule of the storage in a copy of the tree under `target`. Its
+//! test must pass on the copy as it is, and fail (or hang) once the patch is applied. A patch that no longer
+//! applies or compiles fails the run: it would prove nothing.
+
+use crate::patch::{self, Mutation};
+use crate::process::{self, Ending};
+use crate::tree;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// The seconds one build may take; the first one compiles every dependency.
+const BUILD_TIMEOUT_S: u32 = 1800;
+
+/// Runs the mutations named, or all of them.
+pub(crate) fn run(names: &[&str]) -> Result<(), String> {
+    let root = tree::root();
+    let mutations = patch::list(&root.join("tools/mutations"), names)?;
+    let copy = Copy::create(&root)?;
+    for test in mutations
+        .iter()
+        .map(|mutation| mutation.test.as_str())
+        .collect::<BTreeSet<_>>()
+    {
+        let limit_s = BUILD_TIMEOUT_S + patch_timeout(&mutations, test);
+        if copy.run(test, limit_s)? != Ending::Success {
+            return Err(format!(
+                "the tree as it is fails `{test}`: a mutation could not be told from it"
+            ));
+        }
+    }
+    let mut survived = Vec::new();
+    for mutation in &mutations {
+        match copy.try_one(mutation) {
+            Ok(how) => println!("caught: {} ({}){how}", mutation.name, mutation.rule),
+            Err(why) => {
+                println!("NOT CAUGHT: {}: {why}", mutation.name);
+                survived.push(mutation.name.as_str());
+            }
+        }
+    }
+    println!(
+        "mutations: {} passed, {} failed",
+        mutations.len() - survived.len(),
+        survived.len()
+    );
+    if survived.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("mutations not caught: {}", survived.join(", ")))
+    }
+}
+
+fn patch_timeout(mutations: &[Mutation], test: &str) -> u32 {
+    mutations
+        .iter()
+        .filter(|one| one.test == test)
+        .map(|one| one.timeout_s)
+        .max()
+        .unwrap_or_default()
+}
+
+/// A copy of the tree with a target folder of its own.
+struct Copy {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    /// Lays the copy, or refreshes an earlier one: files that did not change keep their time, so that cargo
+    /// builds only what a patch touched.
+    fn create(source: &Path) -> Result<Self, String> {
+        let root = source.join("target/mutations/tree");
+        let files = tree::files(source)?;
+        remove_strangers(&root, &root, &files)?;
+        for name in &files {
+            let bytes = std::fs::read(source.join(name)).map_err(|error| format!("{name}: {error}"))?;
+            let to = root.join(name);
+            if std::fs::read(&to).ok().as_ref() == Some(&bytes) {
+                continue;
+            }
+            let folder = to.parent().unwrap_or(&root);
+            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            std::fs::write(&to, bytes).map_err(|error| format!("{}: {error}", to.display()))?;
+        }
+        Ok(Self {
+            root,
+            target: source.join("target/mutations/build"),
+        })
+    }
+
+    /// Applies, builds, tests and takes back one patch; `Ok` says how it was caught.
+    fn try_one(&self, mutation: &Mutation) -> Result<&'static str, String> {
+        self.git_apply(&mutation.path, &["--check"])
+            .map_err(|why| format!("no longer applies: {why}"))?;
+        self.git_apply(&mutation.path, &[])?;
+        let outcome = self.build_and_test(mutation);
+        self.git_apply(&mutation.path, &["--reverse"])?;
+        outcome
+    }
+
+    fn build_and_test(&self, mutation: &Mutation) -> Result<&'static str, String> {
+        if self.run(&mutation.build(), BUILD_TIMEOUT_S)? != Ending::Success {
+            return Err("does not compile".to_owned());
+        }
+        match self.run(&mutation.test, mutation.timeout_s)? {
+            Ending::Success => Err(format!("`{}` passes with it: {}", mutation.test, mutation.rule)),
+            Ending::Failure => Ok(""),
+            Ending::TimedOut => Ok(": it hangs"),
+        }
+    }
+
+    fn run(&self, line: &str, seconds: u32) -> Result<Ending, String> {
+        let mut command = process::parse_line(line, seconds)?;
+        command
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        process::ending(&mut command)
+    }
+
+    /// `git apply` as outside of any repository: inside of one it would skip paths that are not below the
+    /// current folder, without a word.
+    fn git_apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
+        let output = std::process::Command::new("git")
+            .args(["apply", "--whitespace=nowarn"])
+            .args(options)
+            .arg(patch)
+            .current_dir(&self.root)
+            .env(
+                "GIT_CEILING_DIRECTORIES",
+                self.root.parent().unwrap_or(&self.root),
+            )
+            .output()
+            .map_err(|error| format!("cannot run git: {error}"))?;
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        }
+    }
+}
+
+/// Removes files of an earlier copy that the tree no longer has.
+fn remove_strangers(root: &Path, folder: &Path, files: &[String]) -> Result<(), String> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Ok(());
+    };
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        if path.is_dir() {
+            remove_strangers(root, &path, files)?;
+            continue;
+        }
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .to_string_lossy()
+            .into_owned();
+        if files.binary_search(&name).is_err() {
+            std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    Ok(())
+}
