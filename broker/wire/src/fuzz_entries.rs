@@ -1,0 +1,1 @@
+//! One function for each entry that takes bytes from outside.
