@@ -1,1 +1,6 @@
-//! The server.
+//! The server: shards, listeners, handlers, and the control thread that holds the cluster's metadata.
+
+pub mod admin;
+pub mod config;
+pub mod control;
+pub mod node;

@@ -1,1 +1,10 @@
-//! Pure state machines of the broker.
+//! The broker's pure state machines: cluster metadata, placement, configuration, replicas, fetch sessions.
+//!
+//! Invariants: `step(event, now) -> effects`; the same input gives the same output on every machine. Nothing here
+//! reads a clock, draws a random number, does I/O, blocks or spawns: times, ids and random values are in the input.
+
+pub mod config;
+pub mod fetch_session;
+pub mod metadata;
+pub mod placement;
+pub mod replica;

@@ -1,0 +1,6 @@
+//! `docs/configuration.md`, rendered from the table.
+
+/// The page.
+pub fn configuration_markdown() -> String {
+    String::new()
+}

@@ -1,0 +1,141 @@
+//! Typed values of what can change while a node runs, derived from the layers of configuration.
+
+use std::collections::BTreeMap;
+
+use super::layers::{Layers, StaticConfig};
+
+/// A broker's dynamic values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerSettings {
+    /// `max.connections`, of the node.
+    pub max_connections: u32,
+    /// `max.connections.per.ip`, of the node.
+    pub max_connections_per_ip: u32,
+    /// `max.connections.per.ip.overrides`: by host name or address, as written.
+    pub max_connections_per_ip_overrides: BTreeMap<String, u32>,
+    /// `producer.id.expiration.ms`.
+    pub producer_id_expiration_ms: i64,
+}
+
+/// A topic's values on one broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// `max.message.bytes`.
+    pub max_message_bytes: usize,
+    /// `compression.type`.
+    pub compression: Compression,
+    /// `compression.gzip.level`.
+    pub gzip_level: i32,
+    /// `compression.lz4.level`.
+    pub lz4_level: i32,
+    /// `compression.zstd.level`.
+    pub zstd_level: i32,
+    /// `message.timestamp.type` is LogAppendTime.
+    pub log_append_time: bool,
+    /// `message.timestamp.before.max.ms`.
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.after.max.ms`.
+    pub timestamp_after_max_ms: i64,
+    /// `cleanup.policy` contains compact: records need a key.
+    pub compacted: bool,
+    /// `cleanup.policy` contains delete: DeleteRecords is allowed.
+    pub deleted: bool,
+    /// `flush.messages` is 1: nothing is acknowledged before its flush.
+    pub durable: bool,
+    /// `segment.bytes`.
+    pub segment_bytes: u64,
+    /// `segment.ms`.
+    pub segment_ms: i64,
+    /// `segment.jitter.ms`.
+    pub segment_jitter_ms: i64,
+    /// `index.interval.bytes`.
+    pub index_interval_bytes: u32,
+    /// `min.insync.replicas`.
+    pub min_insync_replicas: i32,
+    /// `retention.ms`; -1 for ever.
+    pub retention_ms: i64,
+    /// `retention.bytes`; -1 without limit.
+    pub retention_bytes: i64,
+}
+
+/// What a topic does with the codec of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Keeps the producer's.
+    Producer,
+    /// Stores uncompressed.
+    Uncompressed,
+    /// Recompresses with gzip.
+    Gzip,
+    /// Recompresses with snappy.
+    Snappy,
+    /// Recompresses with lz4.
+    Lz4,
+    /// Recompresses with zstd.
+    Zstd,
+}
+
+type Map = BTreeMap<String, String>;
+
+impl BrokerSettings {
+    /// Reads one broker's layers.
+    pub fn new(node: &StaticConfig, cluster: &Map, broker: &Map) -> Self {
+        let layers = Layers::of_broker(node, cluster, broker);
+        Self {
+            max_connections: layers.number("max.connections"),
+            max_connections_per_ip: layers.number("max.connections.per.ip"),
+            max_connections_per_ip_overrides: overrides(&layers.text("max.connections.per.ip.overrides")),
+            producer_id_expiration_ms: layers.number("producer.id.expiration.ms"),
+        }
+    }
+}
+
+impl TopicSettings {
+    /// Reads one topic's layers on one broker.
+    pub fn new(node: &StaticConfig, cluster: &Map, broker: &Map, topic: &Map) -> Self {
+        let layers = Layers::of_topic(node, cluster, broker, topic);
+        let cleanup = layers.text("cleanup.policy");
+        let cleans = |policy: &str| cleanup.split(',').any(|item| item.trim() == policy);
+        Self {
+            max_message_bytes: layers.number("max.message.bytes"),
+            compression: Compression::named(&layers.text("compression.type")),
+            gzip_level: layers.number("compression.gzip.level"),
+            lz4_level: layers.number("compression.lz4.level"),
+            zstd_level: layers.number("compression.zstd.level"),
+            log_append_time: layers.text("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_max_ms: layers.number("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms: layers.number("message.timestamp.after.max.ms"),
+            compacted: cleans("compact"),
+            deleted: cleans("delete"),
+            durable: layers.text("flush.messages") == "1",
+            segment_bytes: layers.number("segment.bytes"),
+            segment_ms: layers.number("segment.ms"),
+            segment_jitter_ms: layers.number("segment.jitter.ms"),
+            index_interval_bytes: layers.number("index.interval.bytes"),
+            min_insync_replicas: layers.number("min.insync.replicas"),
+            retention_ms: layers.number("retention.ms"),
+            retention_bytes: layers.number("retention.bytes"),
+        }
+    }
+}
+
+impl Compression {
+    fn named(name: &str) -> Self {
+        match name {
+            "uncompressed" => Self::Uncompressed,
+            "gzip" => Self::Gzip,
+            "snappy" => Self::Snappy,
+            "lz4" => Self::Lz4,
+            "zstd" => Self::Zstd,
+            _ => Self::Producer,
+        }
+    }
+}
+
+/// `host:count,[::1]:count`; what does not read so was refused when it was set.
+fn overrides(text: &str) -> BTreeMap<String, u32> {
+    let pairs = text.split(',').filter_map(|pair| pair.trim().rsplit_once(':'));
+    pairs
+        .filter_map(|(host, count)| Some((host.to_owned(), count.parse().ok()?)))
+        .collect()
+}

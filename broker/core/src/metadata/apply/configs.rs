@@ -1,0 +1,91 @@
+//! Dynamic configuration: of topics, of brokers, and of the cluster.
+
+use std::sync::Arc;
+
+use super::super::command::{ConfigAnswer, ConfigChange, ConfigOperation, ConfigResource};
+use super::super::error::ApplyError;
+use super::super::image::{ClusterImage, ConfigMap};
+use crate::config;
+
+impl ClusterImage {
+    pub(super) fn alter_configs(&mut self, changes: &[ConfigChange]) -> Vec<ConfigAnswer> {
+        changes.iter().map(|change| self.alter_config(change)).collect()
+    }
+
+    /// All operations of one resource hold or none does.
+    fn alter_config(&mut self, change: &ConfigChange) -> ConfigAnswer {
+        let current = match &change.resource {
+            ConfigResource::Topic(name) => match self.topic_by_name(name) {
+                Some(topic) => topic.configs.clone(),
+                None => return Err(ApplyError::UnknownTopic(name.clone())),
+            },
+            ConfigResource::Broker(id) if !self.brokers.contains_key(id) => {
+                return Err(ApplyError::UnknownBroker(*id));
+            }
+            ConfigResource::Broker(id) => self.broker_configs.get(id).cloned().unwrap_or_default(),
+            ConfigResource::ClusterDefault => (*self.cluster_config).clone(),
+        };
+        let mut next = if change.replace { ConfigMap::new() } else { current };
+        for (key, operation) in &change.operations {
+            operate(&mut next, key, operation)?;
+        }
+        match &change.resource {
+            ConfigResource::Topic(name) => {
+                config::validate_topic(&next).map_err(ApplyError::InvalidConfig)?;
+                if let Some(id) = self.topic_ids.get(name).copied() {
+                    self.edit_topic(id, |topic| topic.configs = next);
+                }
+            }
+            ConfigResource::Broker(id) => {
+                config::validate_dynamic_broker(&next, true).map_err(ApplyError::InvalidConfig)?;
+                let configs = Arc::make_mut(&mut self.broker_configs);
+                match next.is_empty() {
+                    true => configs.remove(id),
+                    false => configs.insert(*id, next),
+                };
+            }
+            ConfigResource::ClusterDefault => {
+                config::validate_dynamic_broker(&next, false).map_err(ApplyError::InvalidConfig)?;
+                self.cluster_config = Arc::new(next);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn operate(configs: &mut ConfigMap, key: &str, operation: &ConfigOperation) -> Result<(), ApplyError> {
+    match operation {
+        ConfigOperation::Set(value) => {
+            configs.insert(key.to_owned(), value.clone());
+        }
+        ConfigOperation::Delete => {
+            configs.remove(key);
+        }
+        ConfigOperation::Append { items, inherited } | ConfigOperation::Subtract { items, inherited } => {
+            if !config::is_list(key) {
+                return Err(ApplyError::InvalidConfig(format!(
+                    "'{key}' is not a list: APPEND and SUBTRACT apply to lists only"
+                )));
+            }
+            let current = configs.get(key).unwrap_or(inherited);
+            let mut list: Vec<&str> = split(current).collect();
+            match operation {
+                ConfigOperation::Append { .. } => {
+                    for item in split(items) {
+                        if !list.contains(&item) {
+                            list.push(item);
+                        }
+                    }
+                }
+                _ => list.retain(|item| !split(items).any(|removed| removed == *item)),
+            }
+            let list = list.join(",");
+            configs.insert(key.to_owned(), list);
+        }
+    }
+    Ok(())
+}
+
+fn split(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty())
+}

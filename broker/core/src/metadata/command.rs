@@ -1,0 +1,224 @@
+//! What can be asked of the cluster's metadata, and what apply answers.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::error::ApplyError;
+use super::ids::{BrokerEpoch, BrokerId, NodeId};
+
+/// One entry of the quorum's log.
+///
+/// Serialised with names, not positions: a field added later reads as its default in old logs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// The first record of a cluster; a second one is refused.
+    InitializeCluster {
+        /// Random, drawn by the node that formatted.
+        cluster_id: Uuid,
+    },
+    /// A node has started, with all its shards; supersedes its previous incarnation.
+    RegisterNode(NodeRegistration),
+    /// These shards replayed their logs, hold the image of their registration and listen.
+    UnfenceBrokers {
+        /// The shards, with the epoch each was registered at; another epoch's are left as they are.
+        brokers: Vec<(BrokerId, BrokerEpoch)>,
+    },
+    /// New topics, each decided on its own.
+    CreateTopics {
+        /// In the order of the answer.
+        topics: Vec<NewTopic>,
+    },
+    /// Topics to delete, each decided on its own.
+    DeleteTopics {
+        /// In the order of the answer.
+        topics: Vec<TopicReference>,
+    },
+    /// More partitions for existing topics, each decided on its own.
+    CreatePartitions {
+        /// In the order of the answer.
+        topics: Vec<NewPartitions>,
+    },
+    /// Changes of dynamic configuration, each resource decided on its own and changed whole or not at all.
+    AlterConfigs {
+        /// In the order of the answer.
+        changes: Vec<ConfigChange>,
+    },
+    /// A block of producer ids for one broker, never given out again.
+    AllocateProducerIds {
+        /// Who asks.
+        broker: BrokerId,
+    },
+}
+
+/// What apply decided; the variants answer the command of the same name, item by item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The command was applied, or refused as a whole.
+    Whole(Result<(), ApplyError>),
+    /// The node is registered; all its shards have this epoch.
+    Registered(Result<BrokerEpoch, ApplyError>),
+    /// For [`Command::CreateTopics`].
+    TopicsCreated(Vec<Result<CreatedTopic, ApplyError>>),
+    /// For [`Command::DeleteTopics`]: id and name of each deleted topic.
+    TopicsDeleted(Vec<Result<(Uuid, String), ApplyError>>),
+    /// For [`Command::CreatePartitions`].
+    PartitionsCreated(Vec<Result<(), ApplyError>>),
+    /// For [`Command::AlterConfigs`].
+    ConfigsAltered(Vec<ConfigAnswer>),
+    /// For [`Command::AllocateProducerIds`].
+    ProducerIds(Result<BlockOfProducerIds, ApplyError>),
+}
+
+/// The outcome for one resource of [`Command::AlterConfigs`].
+pub type ConfigAnswer = Result<(), ApplyError>;
+
+/// Producer ids that belong to one broker alone.
+pub type BlockOfProducerIds = Range<i64>;
+
+/// A node that has started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRegistration {
+    /// Its configured id.
+    pub node: NodeId,
+    /// Random, made at format: proves that this is the node that held the id before.
+    pub directory_id: Uuid,
+    /// The machine's boot; another one means that unflushed bytes of relaxed topics may be gone.
+    pub boot_id: String,
+    /// Failure domain.
+    pub rack: String,
+    /// All its shards.
+    pub shards: Vec<ShardRegistration>,
+}
+
+/// A shard that has started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRegistration {
+    /// Its number within the node.
+    pub shard: u32,
+    /// The id of the data directory that holds its logs.
+    pub directory_id: Uuid,
+    /// Where clients reach it, one a listener.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// An advertised address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// The listener's name, for example `PLAINTEXT`.
+    pub listener: String,
+    /// A host name or address, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// A topic to create.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewTopic {
+    /// Checked by Kafka's rules.
+    pub name: String,
+    /// Random, drawn by the proposer.
+    pub id: Uuid,
+    /// Its partitions.
+    pub layout: PartitionLayout,
+    /// The topic's own configuration.
+    pub configs: BTreeMap<String, String>,
+}
+
+/// How many partitions, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionLayout {
+    /// Placed by the cluster.
+    Automatic {
+        /// At least 1.
+        partitions: i32,
+        /// At least 1.
+        replication_factor: i16,
+    },
+    /// Placed by the caller: the brokers of each partition, the preferred leader first.
+    Manual(Vec<Vec<BrokerId>>),
+}
+
+/// A topic by name or by id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopicReference {
+    /// By name.
+    Name(String),
+    /// By id.
+    Id(Uuid),
+}
+
+/// More partitions for a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewPartitions {
+    /// The topic.
+    pub name: String,
+    /// The total it shall have.
+    pub total: i32,
+    /// The brokers of each new partition; `None` lets the cluster place them.
+    pub assignments: Option<Vec<Vec<BrokerId>>>,
+}
+
+/// A created topic, as the answer reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedTopic {
+    /// Its id.
+    pub id: Uuid,
+    /// How many partitions it has.
+    pub partitions: i32,
+    /// Replicas of each.
+    pub replication_factor: i16,
+}
+
+/// Whose configuration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfigResource {
+    /// A topic, by name.
+    Topic(String),
+    /// One broker.
+    Broker(BrokerId),
+    /// Every broker that has no value of its own.
+    ClusterDefault,
+}
+
+/// Changes to one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigChange {
+    /// Whose.
+    pub resource: ConfigResource,
+    /// Whether keys that are not named lose their value (the legacy AlterConfigs).
+    pub replace: bool,
+    /// In order.
+    pub operations: Vec<(String, ConfigOperation)>,
+}
+
+/// A change of one key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfigOperation {
+    /// Set the value.
+    Set(String),
+    /// Forget the value, so that the inherited one holds.
+    Delete,
+    /// Add the items to a list.
+    Append {
+        /// Separated by commas.
+        items: String,
+        /// The list that holds while the resource has no value of its own, as the proposer sees it.
+        inherited: String,
+    },
+    /// Take the items out of a list.
+    Subtract {
+        /// Separated by commas.
+        items: String,
+        /// The list that holds while the resource has no value of its own, as the proposer sees it.
+        inherited: String,
+    },
+}

@@ -1,0 +1,84 @@
+//! Why a command, or one item of it, was refused; each with Kafka's code.
+
+use strandline_wire::ErrorCode;
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::ids::{BrokerId, NodeId};
+
+/// A refusal; its text is meant for the client.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ApplyError {
+    /// The log has a cluster id already.
+    #[error("the cluster is initialized already")]
+    ClusterInitialized,
+    /// The command came before the cluster's id.
+    #[error("the cluster is not initialized yet")]
+    ClusterNotInitialized,
+    /// Two live directories claim one node id.
+    #[error("node {node} is registered with another data directory ({registered})")]
+    DuplicateNode {
+        /// The id.
+        node: NodeId,
+        /// The directory that holds it.
+        registered: Uuid,
+    },
+    /// The name is taken.
+    #[error("topic '{0}' already exists")]
+    TopicExists(String),
+    /// The proposer drew an id that a topic has.
+    #[error("topic id {0} is taken; try again")]
+    TopicIdTaken(Uuid),
+    /// No such topic.
+    #[error("topic '{0}' does not exist")]
+    UnknownTopic(String),
+    /// No such topic.
+    #[error("no topic has the id {0}")]
+    UnknownTopicId(Uuid),
+    /// Not a topic name.
+    #[error("{0}")]
+    InvalidTopicName(String),
+    /// Too few partitions, or not more than before.
+    #[error("{0}")]
+    InvalidPartitions(String),
+    /// More replicas than can be placed.
+    #[error("{0}")]
+    InvalidReplicationFactor(String),
+    /// A manual placement that cannot be.
+    #[error("{0}")]
+    InvalidReplicaAssignment(String),
+    /// An unknown key, or a value that does not fit it.
+    #[error("{0}")]
+    InvalidConfig(String),
+    /// A request that contradicts itself.
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// The broker is not registered.
+    #[error("broker {0} is not registered")]
+    UnknownBroker(BrokerId),
+    /// All producer ids are given out.
+    #[error("no producer ids are left")]
+    ProducerIdsExhausted,
+}
+
+impl ApplyError {
+    /// The code a client gets.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::ClusterInitialized | Self::InvalidRequest(_) => ErrorCode::InvalidRequest,
+            Self::ClusterNotInitialized => ErrorCode::CoordinatorNotAvailable,
+            Self::DuplicateNode { .. } => ErrorCode::DuplicateBrokerRegistration,
+            Self::TopicExists(_) => ErrorCode::TopicAlreadyExists,
+            Self::TopicIdTaken(_) => ErrorCode::RequestTimedOut,
+            Self::UnknownTopic(_) => ErrorCode::UnknownTopicOrPartition,
+            Self::UnknownTopicId(_) => ErrorCode::UnknownTopicId,
+            Self::InvalidTopicName(_) => ErrorCode::InvalidTopicException,
+            Self::InvalidPartitions(_) => ErrorCode::InvalidPartitions,
+            Self::InvalidReplicationFactor(_) => ErrorCode::InvalidReplicationFactor,
+            Self::InvalidReplicaAssignment(_) => ErrorCode::InvalidReplicaAssignment,
+            Self::InvalidConfig(_) => ErrorCode::InvalidConfig,
+            Self::UnknownBroker(_) => ErrorCode::BrokerIdNotRegistered,
+            Self::ProducerIdsExhausted => ErrorCode::UnknownServerError,
+        }
+    }
+}

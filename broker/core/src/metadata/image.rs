@@ -1,0 +1,189 @@
+//! The state that apply builds: an immutable value, cheap to clone, shared by every shard of a node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::command::Endpoint;
+use super::ids::{BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, NodeId, PartitionEpoch};
+
+/// The dynamic configuration of one resource.
+pub type ConfigMap = BTreeMap<String, String>;
+
+/// Everything the cluster knows at one offset of the quorum's log.
+///
+/// A clone copies pointers; a change copies the one map it touches, so readers of the old image are never disturbed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClusterImage {
+    pub(super) offset: MetadataOffset,
+    pub(super) cluster_id: Option<Uuid>,
+    pub(super) nodes: Arc<BTreeMap<NodeId, Node>>,
+    pub(super) brokers: Arc<BTreeMap<BrokerId, Arc<Broker>>>,
+    pub(super) topics: Arc<BTreeMap<Uuid, Arc<Topic>>>,
+    pub(super) topic_ids: Arc<BTreeMap<String, Uuid>>,
+    /// Names with `.` or `_`, both written as `_`: two topics may not differ in that alone.
+    pub(super) collisions: Arc<BTreeMap<String, String>>,
+    pub(super) broker_configs: Arc<BTreeMap<BrokerId, ConfigMap>>,
+    pub(super) cluster_config: Arc<ConfigMap>,
+    pub(super) next_producer_id: i64,
+}
+
+/// A node, as it registered last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its data directory's random id.
+    pub directory_id: Uuid,
+    /// The boot of its machine.
+    pub boot_id: String,
+}
+
+/// A shard, as its node registered it last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    /// Its id.
+    pub id: BrokerId,
+    /// The registration.
+    pub epoch: BrokerEpoch,
+    /// The failure domain.
+    pub rack: String,
+    /// Where clients reach it, one a listener.
+    pub endpoints: Vec<Endpoint>,
+    /// The id of the directory that holds its logs.
+    pub directory_id: Uuid,
+    /// True until it says that it serves.
+    pub fenced: bool,
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Its identity, in requests, in fetch sessions and on disk.
+    pub id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// By number.
+    pub partitions: Vec<Partition>,
+    /// Its own configuration.
+    pub configs: ConfigMap,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Who serves it; [`BrokerId::NONE`] while nobody can.
+    pub leader: BrokerId,
+    /// Raised at each change of the leader and each registration of it.
+    pub leader_epoch: LeaderEpoch,
+    /// Raised at each change.
+    pub partition_epoch: PartitionEpoch,
+    /// Its replicas, the preferred leader first.
+    pub replicas: Vec<BrokerId>,
+    /// Those in sync.
+    pub isr: Vec<BrokerId>,
+    /// The offset of the command that assigned the replicas: a log that storage lacks is created empty only when this
+    /// lies above what the shard's checkpoint covers.
+    pub assigned_at: MetadataOffset,
+}
+
+impl ClusterImage {
+    /// The last command in it.
+    pub fn offset(&self) -> MetadataOffset {
+        self.offset
+    }
+
+    /// The cluster's id, once it has one.
+    pub fn cluster_id(&self) -> Option<Uuid> {
+        self.cluster_id
+    }
+
+    /// A node as it registered last.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    /// Every broker, by id, the fenced included.
+    pub fn brokers(&self) -> impl ExactSizeIterator<Item = &Arc<Broker>> {
+        self.brokers.values()
+    }
+
+    /// The brokers that serve, by id.
+    pub fn live_brokers(&self) -> impl Iterator<Item = &Arc<Broker>> {
+        self.brokers.values().filter(|broker| !broker.fenced)
+    }
+
+    /// A broker.
+    pub fn broker(&self, id: BrokerId) -> Option<&Arc<Broker>> {
+        self.brokers.get(&id)
+    }
+
+    /// Every topic, by id.
+    pub fn topics(&self) -> impl ExactSizeIterator<Item = &Arc<Topic>> {
+        self.topics.values()
+    }
+
+    /// Every topic, by name.
+    pub fn topics_by_name(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.topic_ids.values().filter_map(|id| self.topics.get(id))
+    }
+
+    /// The topics whose name is `name` or sorts after it, by name.
+    pub fn topics_from(&self, name: &str) -> impl Iterator<Item = &Arc<Topic>> {
+        self.topic_ids
+            .range::<str, _>((std::ops::Bound::Included(name), std::ops::Bound::Unbounded))
+            .filter_map(|(_, id)| self.topics.get(id))
+    }
+
+    /// A topic by id.
+    pub fn topic(&self, id: Uuid) -> Option<&Arc<Topic>> {
+        self.topics.get(&id)
+    }
+
+    /// A topic by name.
+    pub fn topic_by_name(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.topic_ids.get(name).and_then(|id| self.topics.get(id))
+    }
+
+    /// A partition.
+    pub fn partition(&self, topic: Uuid, partition: u32) -> Option<&Partition> {
+        self.topics.get(&topic)?.partitions.get(partition as usize)
+    }
+
+    /// The partitions that `broker` holds a replica of: topic, number, partition.
+    pub fn partitions_of(&self, broker: BrokerId) -> impl Iterator<Item = (&Arc<Topic>, u32, &Partition)> {
+        self.topics.values().flat_map(move |topic| {
+            let held = topic.partitions.iter().enumerate();
+            let held = held.filter(move |(_, partition)| partition.replicas.contains(&broker));
+            held.map(move |(number, partition)| (topic, number as u32, partition))
+        })
+    }
+
+    /// The dynamic configuration of one broker, without the cluster's default.
+    pub fn broker_config(&self, broker: BrokerId) -> Option<&ConfigMap> {
+        self.broker_configs.get(&broker)
+    }
+
+    /// The brokers that have dynamic configuration of their own, by id.
+    pub fn configured_brokers(&self) -> impl Iterator<Item = BrokerId> {
+        self.broker_configs.keys().copied()
+    }
+
+    /// The dynamic configuration of every broker without a value of its own.
+    pub fn cluster_config(&self) -> &ConfigMap {
+        &self.cluster_config
+    }
+
+    /// The first producer id that was never given out.
+    pub fn next_producer_id(&self) -> i64 {
+        self.next_producer_id
+    }
+}
+
+impl Broker {
+    /// The address it advertises on a listener.
+    pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
+        self.endpoints
+            .iter()
+            .find(|endpoint| endpoint.listener == listener)
+    }
+}

@@ -1,0 +1,177 @@
+//! What shards and admin handlers ask of the control thread.
+
+use std::time::Duration;
+
+use strandline_core::metadata::{Answer, ApplyError, BlockOfProducerIds, BrokerId, Command, MetadataOffset};
+use strandline_runtime::mailbox::{Receiver, SendError, Sender, mailbox};
+use strandline_wire::ErrorCode;
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use crate::node::context::StartedShard;
+
+/// Proposals that may wait for the control thread; beyond it they are refused rather than queued without bound.
+const PROPOSALS_MAX: usize = 4096;
+/// Reports of one shard that can wait at once: its start, its end, and one for each image it was told of; the control
+/// thread tells of at most one between two looks at its reports.
+const REPORTS_PER_SHARD: usize = 8;
+
+/// A change of metadata that waits to be committed.
+#[derive(Debug)]
+pub struct Proposal {
+    /// What to decide.
+    pub command: Command,
+    /// How long to wait for the shards once it is committed.
+    pub timeout: Duration,
+    /// Takes apply's answer.
+    pub reply: oneshot::Sender<Result<Answer, ControlError>>,
+}
+
+/// What the rest of the node tells the control thread.
+#[derive(Debug)]
+pub enum Report {
+    /// A shard serves by the image of this offset.
+    Applied {
+        /// Which shard.
+        shard: u32,
+        /// Which image.
+        offset: MetadataOffset,
+    },
+    /// A shard has replayed and listens.
+    Started {
+        /// Which shard.
+        shard: u32,
+        /// What it found and bound.
+        started: StartedShard,
+    },
+    /// A shard's executor ended.
+    Ended {
+        /// Which shard.
+        shard: u32,
+        /// Why, unless it was told to stop.
+        result: Result<(), String>,
+    },
+    /// The node shall stop (a signal came).
+    Stop,
+}
+
+/// The control thread's end of its mailboxes: one lane a kind, so that proposals never keep a report out.
+pub struct ControlInbox {
+    /// Changes of metadata.
+    pub proposals: Receiver<Proposal>,
+    /// What shards and signals report.
+    pub reports: Receiver<Report>,
+}
+
+/// Why a proposal has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ControlError {
+    /// Too many proposals wait.
+    #[error("too many metadata changes wait; try again")]
+    Busy,
+    /// The node stops.
+    #[error("the node is stopping")]
+    Stopping,
+    /// The quorum's disk is full: nothing was changed.
+    #[error("the metadata could not be stored: {0}")]
+    Storage(String),
+}
+
+impl ControlError {
+    /// The code a client gets.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Busy => ErrorCode::RequestTimedOut,
+            Self::Stopping => ErrorCode::NotController,
+            Self::Storage(_) => ErrorCode::KafkaStorageError,
+        }
+    }
+}
+
+/// Asks the control thread, from any thread. Clone it freely.
+#[derive(Clone)]
+pub struct ControlClient {
+    proposals: Sender<Proposal>,
+    reports: Sender<Report>,
+}
+
+impl ControlClient {
+    /// A client and the control thread's end, for a node of `shards` shards.
+    pub fn new(shards: u32) -> (Self, ControlInbox) {
+        let (proposals, proposals_inbox) = mailbox(PROPOSALS_MAX);
+        let (reports, reports_inbox) = mailbox((shards as usize + 1) * REPORTS_PER_SHARD);
+        let inbox = ControlInbox {
+            proposals: proposals_inbox,
+            reports: reports_inbox,
+        };
+        (Self { proposals, reports }, inbox)
+    }
+
+    /// Has `command` committed, and waits until every shard serves by an image that contains it, but not beyond
+    /// `timeout` after the commit: what is committed is answered as such even if a shard lags.
+    ///
+    /// # Errors
+    /// [`ControlError`] if it was not committed, or may not have been because the node stops.
+    pub async fn propose(&self, command: Command, timeout: Duration) -> Result<Answer, ControlError> {
+        let (reply, answer) = oneshot::channel();
+        self.proposals
+            .send(Proposal {
+                command,
+                timeout,
+                reply,
+            })
+            .map_err(|error| match error {
+                SendError::Full(_) => ControlError::Busy,
+                SendError::Closed(_) => ControlError::Stopping,
+            })?;
+        answer.await.unwrap_or(Err(ControlError::Stopping))
+    }
+
+    /// A block of producer ids for `broker`, never given to anyone else.
+    ///
+    /// # Errors
+    /// The code and text for the client.
+    pub async fn allocate_producer_ids(
+        &self,
+        broker: BrokerId,
+    ) -> Result<BlockOfProducerIds, (ErrorCode, String)> {
+        let command = Command::AllocateProducerIds { broker };
+        match self.propose(command, Duration::ZERO).await {
+            Ok(Answer::ProducerIds(block)) => {
+                block.map_err(|error: ApplyError| (error.code(), error.to_string()))
+            }
+            Ok(other) => unreachable!("apply answers an allocation with producer ids, not {other:?}"),
+            Err(error) => Err((error.code(), error.to_string())),
+        }
+    }
+
+    /// Reports that `shard` serves by the image of `offset`.
+    pub fn applied(&self, shard: u32, offset: MetadataOffset) {
+        self.tell(Report::Applied { shard, offset });
+    }
+
+    /// Reports that `shard` has replayed and listens.
+    pub fn started(&self, shard: u32, started: StartedShard) {
+        self.tell(Report::Started { shard, started });
+    }
+
+    /// Reports that the executor of `shard` ended.
+    pub fn ended(&self, shard: u32, result: Result<(), String>) {
+        self.tell(Report::Ended { shard, result });
+    }
+
+    /// Asks the node to stop.
+    pub fn stop(&self) {
+        self.tell(Report::Stop);
+    }
+
+    fn tell(&self, report: Report) {
+        match self.reports.send(report) {
+            // Nobody is left who needs it.
+            Ok(()) | Err(SendError::Closed(_)) => {}
+            Err(SendError::Full(report)) => {
+                panic!("the report lane has room for every shard's reports: {report:?}")
+            }
+        }
+    }
+}

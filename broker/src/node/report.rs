@@ -1,0 +1,116 @@
+//! What a shard counts, in the form in which it hands copies to the control thread.
+
+use std::time::Duration;
+
+use strandline_wire::ErrorCode;
+use uuid::Uuid;
+
+/// Upper bounds of the latency buckets, in microseconds; what is above the last is in one more bucket.
+pub const LATENCY_BOUNDS_US: [u64; 20] = [
+    50, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000,
+    100_000, 500_000, 1_000_000, 5_000_000,
+];
+
+/// A plain histogram of one shard; no atomics, since one thread writes it and copies are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LatencyHistogram {
+    buckets: [u64; LATENCY_BOUNDS_US.len() + 1],
+    sum_us: u64,
+}
+
+impl LatencyHistogram {
+    /// Counts one value.
+    pub fn record(&mut self, latency: Duration) {
+        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        let bucket = LATENCY_BOUNDS_US.partition_point(|bound| *bound < us);
+        self.buckets[bucket] += 1;
+        self.sum_us = self.sum_us.saturating_add(us);
+    }
+
+    /// The count of each bucket; the last one is beyond every bound.
+    pub fn buckets(&self) -> &[u64] {
+        &self.buckets
+    }
+
+    /// The sum of all values, in microseconds.
+    pub fn sum_us(&self) -> u64 {
+        self.sum_us
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// The phases of a produce, from frame read to answer written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PhaseLatencies {
+    /// From the whole frame received to its handler's start.
+    pub queue: LatencyHistogram,
+    /// Validation and append.
+    pub append: LatencyHistogram,
+    /// From the append to the flush that covers it.
+    pub flush: LatencyHistogram,
+    /// From the flush to the answer handed to the socket.
+    pub answer: LatencyHistogram,
+}
+
+/// Requests of one API that ended with one code; an answer with several codes counts each code in it once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestCount {
+    /// Kafka's number of the API.
+    pub api_key: i16,
+    /// The code; [`ErrorCode::None`] for success.
+    pub code: ErrorCode,
+    /// How many.
+    pub count: u64,
+}
+
+/// One partition replica of the shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionReport {
+    /// The topic.
+    pub topic_id: Uuid,
+    /// The partition's number.
+    pub partition: u32,
+    /// The first offset kept.
+    pub log_start_offset: i64,
+    /// One above the last offset.
+    pub log_end_offset: i64,
+    /// Payload bytes.
+    pub size_bytes: u64,
+}
+
+/// A copy of one shard's counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardReport {
+    /// By API and code.
+    pub requests: Vec<RequestCount>,
+    /// Produce latency, by phase.
+    pub phases: PhaseLatencies,
+    /// Bytes received from clients.
+    pub received_bytes: u64,
+    /// Bytes sent to clients.
+    pub sent_bytes: u64,
+    /// Open connections.
+    pub connections: u64,
+    /// Connections refused by a cap, or closed for bytes that are no Kafka request.
+    pub connections_refused: u64,
+    /// Journal flushes.
+    pub flushes: u64,
+    /// Journal entries.
+    pub entries: u64,
+    /// Bytes of the journal in use.
+    pub journal_used_bytes: u64,
+    /// Bytes appended and not yet in segments.
+    pub dirty_bytes: u64,
+    /// Bytes in the cache.
+    pub cached_bytes: u64,
+    /// Bytes of the memory budget in use.
+    pub memory_used_bytes: u64,
+    /// Size of the memory budget.
+    pub memory_budget_bytes: u64,
+    /// Every replica.
+    pub partitions: Vec<PartitionReport>,
+}
