@@ -8,7 +8,10 @@
 //! randomness come from the implementation alone, so that a simulated run repeats from its seed.
 //! This crate never knows Kafka, disks or the broker.
 
+pub mod glommio_runtime;
+pub mod local;
 pub mod mailbox;
 pub mod runtime;
+mod system;
 
 pub use runtime::{Monotonic, Queue, ReadHalf, Runtime, SocketAddr, TcpListener, TcpStream, WriteHalf};

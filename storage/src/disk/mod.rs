@@ -40,7 +40,24 @@ pub struct Space {
 }
 
 /// Memory fit for direct I/O: aligned to [`PAGE`], fixed in place while the value lives.
+///
+/// # Filling a buffer that is being written
+/// [`DiskFile::write_at`] takes a shared buffer, because its owner goes on filling bytes beyond the
+/// written prefix. Safe references cannot express that, so the owner of such a buffer, in its one unsafe
+/// module, keeps [`Buffer::base`] and obeys these rules; they are also what a disk relies on:
+///
+/// 1. Bytes below the `length` given to `write_at` are never changed again, from the call of `write_at`
+///    (not only from its first poll) until the buffer is dropped. Several prefixes of one buffer may be
+///    in flight at once.
+/// 2. Once the buffer is shared (`Rc`), nobody calls [`Buffer::as_slice`] or [`Buffer::as_mut_slice`]
+///    while another part of it may still be filled: they make a reference to all of it. Use pieces made
+///    from `base`: one writer beyond the published end, readers below it.
+/// 3. A pointer from `base` is used only while the owner holds an `Rc` of the buffer.
 pub trait Buffer: 'static {
+    /// The start of the memory: valid for reads and writes of [`Buffer::len`] bytes while the value
+    /// lives, even after it moved. Getting it makes no reference to the content.
+    fn base(&self) -> std::ptr::NonNull<u8>;
+
     /// The size, in bytes.
     fn len(&self) -> usize;
 
@@ -65,7 +82,8 @@ pub trait Disk: Clone + 'static {
     /// What a read returns; pins its memory.
     type ReadBuffer: std::ops::Deref<Target = [u8]> + Clone + 'static;
 
-    /// Memory of at least `length` bytes rounded up to [`PAGE`]; the content is not zeroed.
+    /// Memory of exactly `length` bytes rounded up to [`PAGE`] (one page for zero); initialized, but to
+    /// nothing in particular.
     fn allocate(&self, length: usize) -> Self::Buffer;
 
     /// Opens a file for direct I/O.
@@ -111,7 +129,9 @@ pub trait DiskFile: Clone + 'static {
 
     /// Writes `buffer[..length]` at `position`; all multiples of [`PAGE`]. A short write is an error.
     ///
-    /// The buffer is shared: its owner may go on filling bytes beyond `length`, never those below.
+    /// The buffer is shared: its owner may go on filling bytes beyond `length`, never those below; see
+    /// [`Buffer`] for the exact rules. The disk keeps its own `Rc` until the write has ended, even when
+    /// the future is dropped; whether a dropped write landed is unknown.
     fn write_at(
         &self,
         buffer: std::rc::Rc<Self::Buffer>,
