@@ -33,6 +33,11 @@ impl<K, T> Grouped<K, T> {
         }
     }
 
+    /// The bytes of one group in memory, without its items.
+    pub const GROUP_BYTES: usize = size_of::<(K, usize)>();
+    /// The bytes of one item in memory.
+    pub const ITEM_BYTES: usize = size_of::<T>();
+
     /// Starts the next group; [`Grouped::push`] fills it. A group may stay empty.
     pub fn begin(&mut self, key: K) {
         self.groups.push((key, self.items.len()));

@@ -30,6 +30,8 @@ pub mod primitives;
 pub mod produce;
 pub mod topic_name;
 
+mod leader;
+mod topic_ref;
 mod wire_error;
 
 pub use api::{ADVERTISED, ApiKey, ApiVersionRange, is_flexible, supported_versions};

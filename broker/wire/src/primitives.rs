@@ -218,6 +218,45 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// How many bytes a decoded message may take, so that a frame full of empty elements cannot grow into many times its
+/// size.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodeBudget {
+    left: usize,
+    limit: usize,
+}
+
+impl DecodeBudget {
+    /// For messages that are few or small whatever their shape.
+    const FLOOR_BYTES: usize = 64 << 10;
+
+    /// Allows `multiple` bytes for each byte of the message, and 64 KiB.
+    pub fn new(message_bytes: usize, multiple: usize) -> Self {
+        let limit = message_bytes
+            .saturating_mul(multiple)
+            .saturating_add(Self::FLOOR_BYTES);
+        DecodeBudget { left: limit, limit }
+    }
+
+    /// Never allows more than `limit_max` bytes.
+    #[must_use]
+    pub fn at_most(self, limit_max: usize) -> Self {
+        let limit = self.limit.min(limit_max);
+        DecodeBudget { left: limit, limit }
+    }
+
+    /// Takes `count` elements of `size` bytes.
+    pub fn spend(&mut self, count: usize, size: usize) -> Result<(), WireError> {
+        match self.left.checked_sub(count.saturating_mul(size)) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(WireError::TooLarge { limit: self.limit }),
+        }
+    }
+}
+
 /// The bytes an UNSIGNED_VARINT takes.
 pub fn unsigned_varint_size(value: u32) -> usize {
     (32 - (value | 1).leading_zeros() as usize).div_ceil(7)

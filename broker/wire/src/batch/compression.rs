@@ -1,4 +1,5 @@
-//! The codecs.
+//! The codecs of record batches, and the level and topic settings around them. The streams are in
+//! [`super::decompress`] and [`super::compress`].
 
 /// A codec of record batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

@@ -5,9 +5,10 @@ use crate::ErrorCode;
 /// What is wrong with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchErrorKind {
-    /// Bytes that are not a batch: cut short, wrong CRC, data that does not decompress, records that do not parse.
+    /// Damaged on the way: the CRC does not match, or the length is below a header's. Clients send it again.
     Corrupt,
-    /// A batch that parses but breaks a rule: counts, control bit, sequence, a null key in a compacted topic.
+    /// The CRC matches, but the batch breaks a rule: not exactly one batch, counts, control bit, sequence, records that do
+    /// not parse or decompress, a null key in a compacted topic.
     InvalidRecord,
     /// A timestamp outside the bounds, or of a type that clients may not set.
     InvalidTimestamp,
@@ -68,10 +69,9 @@ impl BatchError {
     pub fn code(&self) -> ErrorCode {
         match self.kind {
             BatchErrorKind::Corrupt => ErrorCode::CorruptMessage,
-            BatchErrorKind::InvalidRecord => ErrorCode::InvalidRecord,
+            BatchErrorKind::InvalidRecord | BatchErrorKind::UnsupportedMagic => ErrorCode::InvalidRecord,
             BatchErrorKind::InvalidTimestamp => ErrorCode::InvalidTimestamp,
             BatchErrorKind::TooLarge | BatchErrorKind::DecompressedTooLarge => ErrorCode::MessageTooLarge,
-            BatchErrorKind::UnsupportedMagic => ErrorCode::UnsupportedForMessageFormat,
             BatchErrorKind::UnsupportedCompression => ErrorCode::UnsupportedCompressionType,
         }
     }

@@ -37,6 +37,7 @@ pub const NO_TIMESTAMP: i64 = -1;
 /// The leader epoch of a batch that no leader has appended.
 pub const NO_LEADER_EPOCH: i32 = -1;
 
+pub(crate) const MAGIC_AT: usize = 16;
 const CRC_AT: usize = 17;
 const ATTRIBUTES_AT: usize = 21;
 
@@ -98,7 +99,7 @@ impl BatchHeader {
             );
             return Err(BatchError::corrupt(message));
         };
-        let magic = header[16] as i8;
+        let magic = header[MAGIC_AT] as i8;
         if magic != MAGIC {
             let message = format!("record format {magic} is not supported, only {MAGIC}");
             return Err(BatchError::new(BatchErrorKind::UnsupportedMagic, message));
@@ -129,7 +130,7 @@ impl BatchHeader {
         header[0..8].copy_from_slice(&self.base_offset.to_be_bytes());
         header[8..12].copy_from_slice(&self.batch_length.to_be_bytes());
         header[12..16].copy_from_slice(&self.partition_leader_epoch.to_be_bytes());
-        header[16] = self.magic as u8;
+        header[MAGIC_AT] = self.magic as u8;
         header[17..21].copy_from_slice(&self.crc.to_be_bytes());
         header[21..23].copy_from_slice(&self.attributes.to_be_bytes());
         header[23..27].copy_from_slice(&self.last_offset_delta.to_be_bytes());
@@ -183,6 +184,15 @@ impl BatchHeader {
             TimestampType::LogAppendTime
         } else {
             TimestampType::CreateTime
+        }
+    }
+
+    /// The timestamp of a record with this delta.
+    pub fn timestamp_of(&self, timestamp_delta: i64) -> i64 {
+        if self.is_log_append_time() {
+            self.max_timestamp
+        } else {
+            self.base_timestamp.wrapping_add(timestamp_delta)
         }
     }
 

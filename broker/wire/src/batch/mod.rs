@@ -2,15 +2,24 @@
 //!
 //! A batch is a 61-byte header ([`header`]) and the records, compressed or not. Three things are done with one:
 //! a produced batch is validated and made storable ([`validate`]); a stored one is read ([`records`], [`search`]);
-//! a client builds one ([`builder`]). [`compression`] streams in both directions, with a cap on the output.
+//! a client builds one ([`builder`]). [`compress`] and [`decompress`] stream, the latter with a cap on the output.
+//!
+//! Validation and search only [`walk`] the records: nothing is collected. An uncompressed batch that needs no change
+//! passes without an allocation.
 
 pub mod builder;
+pub mod compress;
 pub mod compression;
+pub mod decompress;
 mod error;
 pub mod header;
 pub mod records;
+mod rewrite;
 pub mod search;
+mod stream;
 pub mod validate;
+mod varint;
+mod walk;
 
 pub use builder::BatchBuilder;
 pub use compression::{Codec, Compression, TopicCompression};

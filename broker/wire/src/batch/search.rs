@@ -1,6 +1,9 @@
-//! Finding a record by its timestamp inside a batch.
+//! Finding a record by its timestamp inside a batch. A compressed batch is streamed, up to the record.
 
-use super::BatchError;
+use std::ops::ControlFlow;
+
+use super::walk::{split, walk};
+use super::{BatchError, BatchHeader};
 
 /// Where a record stands and when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +14,15 @@ pub struct RecordPosition {
     pub timestamp: i64,
 }
 
+impl RecordPosition {
+    fn new(header: &BatchHeader, offset_delta: i32, timestamp: i64) -> Self {
+        RecordPosition {
+            offset: header.base_offset.wrapping_add(i64::from(offset_delta)),
+            timestamp,
+        }
+    }
+}
+
 /// The first record whose timestamp is at or after `target_ms`. `None` when the batch has none. `decompressed_max_bytes`
 /// caps what a compressed batch may decompress to.
 pub fn find_timestamp(
@@ -18,8 +30,15 @@ pub fn find_timestamp(
     target_ms: i64,
     decompressed_max_bytes: usize,
 ) -> Result<Option<RecordPosition>, BatchError> {
-    let _ = (batch, target_ms, decompressed_max_bytes);
-    todo!()
+    let (header, data) = split(batch)?;
+    walk(&header, data, decompressed_max_bytes, |_, record| {
+        let timestamp = header.timestamp_of(record.timestamp_delta);
+        if timestamp >= target_ms {
+            ControlFlow::Break(RecordPosition::new(&header, record.offset_delta, timestamp))
+        } else {
+            ControlFlow::Continue(())
+        }
+    })
 }
 
 /// The first record that has the batch's largest timestamp; of a batch with append time its first record. `None` only for a
@@ -28,6 +47,18 @@ pub fn max_timestamp_record(
     batch: &[u8],
     decompressed_max_bytes: usize,
 ) -> Result<Option<RecordPosition>, BatchError> {
-    let _ = (batch, decompressed_max_bytes);
-    todo!()
+    let (header, data) = split(batch)?;
+    let mut largest: Option<RecordPosition> = None;
+    walk(&header, data, decompressed_max_bytes, |_, record| {
+        let timestamp = header.timestamp_of(record.timestamp_delta);
+        if largest.is_none_or(|largest| timestamp > largest.timestamp) {
+            largest = Some(RecordPosition::new(&header, record.offset_delta, timestamp));
+        }
+        if header.is_log_append_time() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    Ok(largest)
 }

@@ -7,7 +7,10 @@ mod encoder;
 mod request;
 mod response;
 
-pub use crate::produce::{LeaderIdAndEpoch, NodeEndpoint, TopicRef};
+use crate::{ApiKey, WireError};
+
+pub use crate::leader::{LeaderIdAndEpoch, NodeEndpoint};
+pub use crate::topic_ref::TopicRef;
 pub use encoder::{FetchFrame, FetchResponseEncoder, Piece};
 pub use request::{FetchPartition, FetchRequest, decode_request, encode_request};
 pub use response::{
@@ -27,3 +30,20 @@ pub const FINAL_SESSION_EPOCH: i32 = -1;
 pub const INITIAL_SESSION_EPOCH: i32 = 0;
 /// The replica id of a consumer.
 pub const CONSUMER_REPLICA_ID: i32 = -1;
+
+const KEY: i16 = ApiKey::Fetch.key();
+
+const DIVERGING_EPOCH_TAG: u32 = 0;
+const CURRENT_LEADER_TAG: u32 = 1;
+const SNAPSHOT_ID_TAG: u32 = 2;
+const NODE_ENDPOINTS_TAG: u32 = 0;
+
+fn check_version(version: i16) -> Result<(), WireError> {
+    if ApiKey::Fetch.is_supported(version) {
+        return Ok(());
+    }
+    Err(WireError::UnsupportedVersion {
+        api_key: KEY,
+        version,
+    })
+}

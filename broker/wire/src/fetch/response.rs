@@ -1,7 +1,13 @@
 //! The Fetch response: its parts, and the client's decoder.
 
-use super::{LeaderIdAndEpoch, NodeEndpoint, TopicRef};
-use crate::{ErrorCode, Grouped, WireError};
+use super::{
+    CURRENT_LEADER_TAG, DIVERGING_EPOCH_TAG, FIRST_NODE_ENDPOINTS_VERSION, FIRST_SESSION_VERSION,
+    FIRST_TOPIC_ID_VERSION, KEY, LeaderIdAndEpoch, NODE_ENDPOINTS_TAG, NodeEndpoint, SNAPSHOT_ID_TAG,
+    TopicRef, check_version,
+};
+use crate::leader::read_node_endpoints;
+use crate::primitives::{DecodeBudget, Reader};
+use crate::{ErrorCode, Grouped, WireError, is_flexible};
 
 /// What stands once in a response, before the topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -104,8 +110,104 @@ pub struct FetchedPartition<'a> {
     pub records: Option<&'a [u8]>,
 }
 
+/// The bytes of the smallest of each element: what an element count is checked against.
+const TOPIC_MIN: usize = 2;
+const PARTITION_MIN: usize = 23;
+const ABORTED_MIN: usize = 16;
+
+/// A client trusts its broker more than a broker its clients: the bound is only against damage.
+const DECODED_MULTIPLE: usize = 16;
+
+type Topics<'a> = Grouped<TopicRef<'a>, FetchedPartition<'a>>;
+
 /// Decodes a response's body, versions 4 to 18.
 pub fn decode_response(version: i16, body: &[u8]) -> Result<FetchResponse<'_>, WireError> {
-    let _ = (version, body);
-    todo!()
+    check_version(version)?;
+    let flexible = is_flexible(KEY, version);
+    let mut reader = Reader::new(body);
+    let mut budget = DecodeBudget::new(body.len(), DECODED_MULTIPLE);
+    let mut header = FetchResponseHeader {
+        throttle_time_ms: reader.i32("throttle time")?,
+        ..FetchResponseHeader::default()
+    };
+    if version >= FIRST_SESSION_VERSION {
+        header.error_code = ErrorCode::from_code(reader.i16("error code")?);
+        header.session_id = reader.i32("session id")?;
+    }
+    let mut topics = Topics::new();
+    let topic_count = reader.array(flexible, TOPIC_MIN, "topics")?;
+    budget.spend(topic_count, Topics::GROUP_BYTES)?;
+    for _ in 0..topic_count {
+        topics.begin(TopicRef::read(
+            &mut reader,
+            version >= FIRST_TOPIC_ID_VERSION,
+            flexible,
+        )?);
+        let partition_count = reader.array(flexible, PARTITION_MIN, "partitions")?;
+        budget.spend(partition_count, Topics::ITEM_BYTES)?;
+        for _ in 0..partition_count {
+            topics.push(decode_partition(&mut reader, version, flexible)?);
+        }
+        reader.skip_tagged_fields(flexible)?;
+    }
+    let mut node_endpoints = Vec::new();
+    reader.tagged_fields(flexible, |tag, mut field| {
+        if tag == NODE_ENDPOINTS_TAG && version >= FIRST_NODE_ENDPOINTS_VERSION {
+            node_endpoints = read_node_endpoints(&mut field)?;
+        }
+        Ok(())
+    })?;
+    Ok(FetchResponse {
+        header,
+        topics,
+        node_endpoints,
+    })
+}
+
+fn decode_partition<'a>(
+    reader: &mut Reader<'a>,
+    version: i16,
+    flexible: bool,
+) -> Result<FetchedPartition<'a>, WireError> {
+    let index = reader.i32("partition index")?;
+    let error_code = ErrorCode::from_code(reader.i16("error code")?);
+    let mut header = FetchPartitionHeader::error(index, error_code);
+    header.high_watermark = reader.i64("high watermark")?;
+    header.last_stable_offset = reader.i64("last stable offset")?;
+    if version >= 5 {
+        header.log_start_offset = reader.i64("log start offset")?;
+    }
+    if let Some(count) = reader.nullable_array(flexible, ABORTED_MIN, "aborted transactions")? {
+        let mut aborted = Vec::with_capacity(count);
+        for _ in 0..count {
+            let producer_id = reader.i64("producer id")?;
+            let first_offset = reader.i64("first offset")?;
+            reader.skip_tagged_fields(flexible)?;
+            aborted.push(AbortedTransaction {
+                producer_id,
+                first_offset,
+            });
+        }
+        header.aborted_transactions = Some(aborted);
+    }
+    if version >= 11 {
+        header.preferred_read_replica = reader.i32("preferred read replica")?;
+    }
+    let records = reader.nullable_bytes(flexible, "records")?;
+    reader.tagged_fields(flexible, |tag, mut field| {
+        match tag {
+            DIVERGING_EPOCH_TAG => {
+                let (epoch, end_offset) = (field.i32("diverging epoch")?, field.i64("diverging end offset")?);
+                header.diverging_epoch = Some(EpochEndOffset { epoch, end_offset });
+            }
+            CURRENT_LEADER_TAG => header.current_leader = Some(LeaderIdAndEpoch::read(&mut field)?),
+            SNAPSHOT_ID_TAG => {
+                let (end_offset, epoch) = (field.i64("snapshot end offset")?, field.i32("snapshot epoch")?);
+                header.snapshot_id = Some(SnapshotId { end_offset, epoch });
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(FetchedPartition { header, records })
 }

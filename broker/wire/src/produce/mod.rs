@@ -6,8 +6,10 @@
 mod request;
 mod response;
 
-use uuid::Uuid;
+use crate::{ApiKey, WireError};
 
+pub use crate::leader::{LeaderIdAndEpoch, NodeEndpoint};
+pub use crate::topic_ref::TopicRef;
 pub use request::{ProducePartition, ProduceRequest, decode_request, encode_request};
 pub use response::{ProducePartitionResponse, ProduceResponse, decode_response, encode_response};
 
@@ -18,33 +20,18 @@ pub const FIRST_ZSTD_VERSION: i16 = 7;
 /// The first version that is served; older ones are decoded only to be refused.
 pub const FIRST_SERVED_VERSION: i16 = 3;
 
-/// How a request names a topic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TopicRef<'a> {
-    /// By name, before topic ids.
-    Name(&'a str),
-    /// By id.
-    Id(Uuid),
-}
+/// The first version whose answers name the new leader (KIP-951).
+pub const FIRST_LEADER_VERSION: i16 = 10;
 
-/// The leader an answer points to when the broker asked is not it (KIP-951).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaderIdAndEpoch {
-    /// The leader's broker id, -1 when unknown.
-    pub leader_id: i32,
-    /// Its epoch, -1 when unknown.
-    pub leader_epoch: i32,
-}
+const KEY: i16 = ApiKey::Produce.key();
+const LAST_VERSION: i16 = 13;
 
-/// Where a broker named by [`LeaderIdAndEpoch`] listens (KIP-951).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeEndpoint<'a> {
-    /// The broker id.
-    pub node_id: i32,
-    /// Its host.
-    pub host: &'a str,
-    /// Its port.
-    pub port: i32,
-    /// Its rack.
-    pub rack: Option<&'a str>,
+fn check_version(version: i16, first: i16) -> Result<(), WireError> {
+    if (first..=LAST_VERSION).contains(&version) {
+        return Ok(());
+    }
+    Err(WireError::UnsupportedVersion {
+        api_key: KEY,
+        version,
+    })
 }
