@@ -27,11 +27,15 @@ pub struct BrokerConfig {
     pub listeners: Vec<Listener>,
     /// Where `/metrics` and `/health` are served; `None` turns it off.
     pub http_address: Option<SocketAddr>,
+    /// The processors to pin shards to; empty leaves them to the kernel.
+    pub cores: Vec<usize>,
 
     /// `socket.request.max.bytes`.
     pub socket_request_max_bytes: usize,
     /// `connections.max.idle.ms`; `None` if connections may idle for ever.
     pub connections_max_idle: Option<Duration>,
+    /// What the limit on descriptors leaves for connections; `max.connections` holds where it is lower.
+    pub connections_of_descriptors_max: u32,
     /// `fetch.max.bytes`.
     pub fetch_max_bytes: usize,
     /// `max.incremental.fetch.session.cache.slots`, of one shard.

@@ -1,3 +1,10 @@
 //! The control thread: the metadata quorum, its image, and what the rest of the node asks of them.
+//!
+//! Nothing here names an executor: the node runs it on tokio, the simulator on virtual time.
 
 pub mod client;
+pub mod quorum;
+pub mod run;
+mod shards;
+pub mod store;
+mod waiting;

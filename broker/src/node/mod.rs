@@ -2,5 +2,7 @@
 
 pub mod connections;
 pub mod context;
+pub mod directories;
+mod file_system;
 pub mod report;
 pub mod slot;

@@ -1,0 +1,304 @@
+//! `listeners` and `advertised.listeners`: what each shard binds, and what clients are told.
+
+use std::collections::BTreeSet;
+
+use strandline_runtime::runtime::IpAddr;
+
+use super::broker::{Advertised, Listener};
+use super::error::ConfigError;
+use super::hosts;
+
+/// `NAME://host:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerAddress {
+    /// The listener's name, in upper case.
+    pub name: String,
+    /// The host, without brackets; empty for every interface.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// Reads a list of `NAME://host:port`.
+///
+/// # Errors
+/// Which item is wrong, and how to write it.
+pub fn parse_list(key: &str, list: &str) -> Result<Vec<ListenerAddress>, ConfigError> {
+    let items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let read = |item: &str| {
+        parse(item).ok_or_else(|| {
+            ConfigError::Conflict(format!(
+                "invalid value '{item}' in '{key}': write each item as NAME://host:port, an IPv6 address in brackets"
+            ))
+        })
+    };
+    items.map(read).collect()
+}
+
+fn parse(item: &str) -> Option<ListenerAddress> {
+    let (name, address) = item.split_once("://")?;
+    let (host, port) = split_host_port(address)?;
+    if name.is_empty()
+        || !name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+    {
+        return None;
+    }
+    Some(ListenerAddress {
+        name: name.to_ascii_uppercase(),
+        host,
+        port,
+    })
+}
+
+/// `host:port` or `[address]:port`.
+pub fn split_host_port(address: &str) -> Option<(String, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest
+            .strip_suffix(']')
+            .filter(|inner| inner.parse::<IpAddr>().is_ok())?,
+        // A bare IPv6 address would swallow the port.
+        None if host.contains([':', '/', ' ']) => return None,
+        None => host,
+    };
+    Some((host.to_owned(), port))
+}
+
+/// What the keys about listeners say.
+#[derive(Clone, Copy, Debug)]
+pub struct ListenerKeys<'a> {
+    /// `listeners`.
+    pub listeners: &'a str,
+    /// `advertised.listeners`.
+    pub advertised: Option<&'a str>,
+    /// `strandline.advertised.listeners.per.shard`.
+    pub per_shard: Option<&'a str>,
+    /// `listener.security.protocol.map`.
+    pub protocols: &'a str,
+    /// `controller.listener.names`: closed on a single node.
+    pub controllers: &'a str,
+}
+
+/// The client listeners of a node with `shards` shards.
+///
+/// # Errors
+/// A listener that cannot be served, or that clients could not reach by what they would be told.
+pub fn resolve(keys: ListenerKeys<'_>, shards: u32) -> Result<Vec<Listener>, ConfigError> {
+    let controllers: Vec<String> = keys
+        .controllers
+        .split(',')
+        .map(|name| name.trim().to_ascii_uppercase())
+        .collect();
+    let mut bound = parse_list("listeners", keys.listeners)?;
+    bound.retain(|listener| !controllers.contains(&listener.name));
+    if bound.is_empty() {
+        return Err(ConfigError::Conflict(
+            "'listeners' names no listener for clients".to_owned(),
+        ));
+    }
+    check_distinct(&bound)?;
+    let advertised = parse_list("advertised.listeners", keys.advertised.unwrap_or_default())?;
+    let per_shard = parse_list(
+        "strandline.advertised.listeners.per.shard",
+        keys.per_shard.unwrap_or_default(),
+    )?;
+    for named in advertised.iter().chain(&per_shard) {
+        if !bound.iter().any(|listener| listener.name == named.name) {
+            return Err(ConfigError::Conflict(format!(
+                "'{}' is advertised, but 'listeners' has no listener of that name",
+                named.name
+            )));
+        }
+        check_reachable(named)?;
+    }
+    bound
+        .into_iter()
+        .map(|listener| resolve_one(listener, &advertised, &per_shard, keys, shards))
+        .collect()
+}
+
+fn check_distinct(listeners: &[ListenerAddress]) -> Result<(), ConfigError> {
+    let mut names = BTreeSet::new();
+    let mut ports = BTreeSet::new();
+    for listener in listeners {
+        if !names.insert(&listener.name) {
+            return Err(ConfigError::Conflict(format!(
+                "'listeners' names '{}' twice",
+                listener.name
+            )));
+        }
+        if listener.port != 0 && !ports.insert(listener.port) {
+            return Err(ConfigError::Conflict(format!(
+                "two items of 'listeners' have port {}",
+                listener.port
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_reachable(advertised: &ListenerAddress) -> Result<(), ConfigError> {
+    let unspecified = advertised
+        .host
+        .parse::<IpAddr>()
+        .is_ok_and(|address| address.is_unspecified());
+    if unspecified || advertised.host.is_empty() || advertised.port == 0 {
+        return Err(ConfigError::Conflict(format!(
+            "'advertised.listeners' tells clients {}://{}:{}, which nobody can connect to: name a host that they reach \
+             and a port",
+            advertised.name, advertised.host, advertised.port
+        )));
+    }
+    Ok(())
+}
+
+fn resolve_one(
+    listener: ListenerAddress,
+    advertised: &[ListenerAddress],
+    per_shard: &[ListenerAddress],
+    keys: ListenerKeys<'_>,
+    shards: u32,
+) -> Result<Listener, ConfigError> {
+    check_protocol(&listener.name, keys.protocols)?;
+    let ListenerAddress { name, host, port } = listener;
+    if port != 0 && u32::from(port) + shards > u32::from(u16::MAX) + 1 {
+        return Err(ConfigError::Conflict(format!(
+            "listener {name}: {shards} shards need the ports from {port} on, which end at 65535"
+        )));
+    }
+    let bind = match host.is_empty() {
+        true => IpAddr::from([0, 0, 0, 0]),
+        false => hosts::resolve(&host).map_err(|error| {
+            ConfigError::Conflict(format!(
+                "the host '{host}' in 'listeners' does not resolve: {error}"
+            ))
+        })?,
+    };
+    let of_shards: Vec<_> = per_shard.iter().filter(|item| item.name == name).collect();
+    let advertised = match advertised.iter().find(|item| item.name == name) {
+        _ if !of_shards.is_empty() => {
+            if of_shards.len() != shards as usize {
+                return Err(ConfigError::Conflict(format!(
+                    "'strandline.advertised.listeners.per.shard' has {} items for {name}, but the node has {shards} \
+                     shards: write one item a shard, in order",
+                    of_shards.len()
+                )));
+            }
+            Advertised::PerShard(
+                of_shards
+                    .into_iter()
+                    .map(|item| (item.host.clone(), item.port))
+                    .collect(),
+            )
+        }
+        Some(item) => Advertised::BasePort {
+            host: item.host.clone(),
+            base_port: item.port,
+        },
+        None if bind.is_unspecified() => {
+            return Err(ConfigError::Conflict(format!(
+                "listener {name} binds every interface ({bind}), so clients cannot be told where to connect: set \
+                 'advertised.listeners' to {name}://<host that clients reach>:{port}"
+            )));
+        }
+        None => Advertised::BoundPort { host },
+    };
+    Ok(Listener {
+        name,
+        bind,
+        base_port: port,
+        advertised,
+    })
+}
+
+/// Only plaintext is served; a listener that should be encrypted or authenticated must not come up without.
+fn check_protocol(name: &str, map: &str) -> Result<(), ConfigError> {
+    let pairs = map.split(',').filter_map(|pair| pair.trim().split_once(':'));
+    let mut of_name = pairs.filter(|(listener, _)| listener.trim().eq_ignore_ascii_case(name));
+    match of_name
+        .next_back()
+        .map(|(_, protocol)| protocol.trim().to_ascii_uppercase())
+        .as_deref()
+    {
+        Some("PLAINTEXT") => Ok(()),
+        Some(protocol) => Err(ConfigError::Conflict(format!(
+            "listener {name} asks for {protocol}, and this version serves PLAINTEXT only: run it in a private network, \
+             or behind a proxy that terminates TLS"
+        ))),
+        None => Err(ConfigError::Conflict(format!(
+            "'listener.security.protocol.map' does not name the listener {name}: add {name}:PLAINTEXT"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(listeners: &str) -> ListenerKeys<'_> {
+        ListenerKeys {
+            listeners,
+            advertised: None,
+            per_shard: None,
+            protocols: "PLAINTEXT:PLAINTEXT,SSL:SSL,OUTSIDE:PLAINTEXT",
+            controllers: "CONTROLLER",
+        }
+    }
+
+    #[test]
+    fn a_plain_listener_advertises_its_host_and_the_bound_port() {
+        let listeners = resolve(keys("PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093"), 4).unwrap();
+        assert_eq!(listeners.len(), 1);
+        assert_eq!(
+            listeners[0].advertised.of_shard(2, 40_000),
+            ("127.0.0.1".to_owned(), 40_000)
+        );
+    }
+
+    #[test]
+    fn two_listeners_ipv6_and_mapped_ports() {
+        let mut keys = keys("PLAINTEXT://[::1]:9092, outside://0.0.0.0:9192");
+        keys.advertised = Some("OUTSIDE://broker.example:19092");
+        let listeners = resolve(keys, 4).unwrap();
+        assert_eq!(
+            listeners[0].advertised.of_shard(0, 9092),
+            ("::1".to_owned(), 9092)
+        );
+        assert_eq!(
+            listeners[1].advertised.of_shard(3, 9195),
+            ("broker.example".to_owned(), 19_095)
+        );
+        keys.per_shard = Some("OUTSIDE://a:1,OUTSIDE://b:2");
+        assert_eq!(
+            resolve(keys, 2).unwrap()[1].advertised.of_shard(1, 0),
+            ("b".to_owned(), 2)
+        );
+        assert!(
+            resolve(keys, 3)
+                .unwrap_err()
+                .to_string()
+                .contains("one item a shard")
+        );
+    }
+
+    #[test]
+    fn what_clients_could_not_reach_is_refused_with_the_key_and_the_remedy() {
+        let refused = |keys| resolve(keys, 1).unwrap_err().to_string();
+        assert!(
+            refused(keys("PLAINTEXT://0.0.0.0:9092"))
+                .contains("set 'advertised.listeners' to PLAINTEXT://<host")
+        );
+        assert!(refused(keys("PLAINTEXT://:9092")).contains("'advertised.listeners'"));
+        let mut unreachable = keys("PLAINTEXT://0.0.0.0:9092");
+        unreachable.advertised = Some("PLAINTEXT://0.0.0.0:9092");
+        assert!(refused(unreachable).contains("nobody can connect to"));
+        assert!(refused(keys("SSL://127.0.0.1:9092")).contains("PLAINTEXT only"));
+        assert!(refused(keys("X://127.0.0.1:9092")).contains("add X:PLAINTEXT"));
+        assert!(refused(keys("PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2")).contains("twice"));
+        assert!(refused(keys("PLAINTEXT://::1:9092")).contains("in brackets"));
+        assert!(refused(keys("127.0.0.1:9092")).contains("NAME://host:port"));
+    }
+}

@@ -1,0 +1,130 @@
+use super::*;
+
+fn look(paths: &[PathBuf], node: i32, shards: Option<u32>) -> Result<Inspected, String> {
+    Inspected::look(paths, NodeId(node), shards, 2).map_err(|error| error.to_string())
+}
+
+fn started(paths: &[PathBuf], shards: Option<u32>) -> Directories {
+    let mut directories = look(paths, 1, shards).unwrap().open().unwrap();
+    File::create(directories.quorum_file()).unwrap();
+    directories.mark_formatted().unwrap();
+    directories
+}
+
+fn paths(root: &tempfile::TempDir, count: usize) -> Vec<PathBuf> {
+    (0..count)
+        .map(|index| root.path().join(format!("disk-{index}")))
+        .collect()
+}
+
+#[test]
+fn a_new_node_is_formatted_and_recognized() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = paths(&root, 2);
+    let first = started(&paths, Some(3));
+    let (cluster, directory) = (first.cluster_id(), first.directory_id_of_shard(1));
+    assert_eq!(first.shard_folder(1), paths[1].join("shard-1"));
+    assert_eq!(first.shard_folder(2), paths[0].join("shard-2"));
+    drop(first);
+    let inspected = look(&paths, 1, None).unwrap();
+    assert_eq!(inspected.shards(), 3, "the recorded count wins over the default");
+    let again = inspected.open().unwrap();
+    assert_eq!(
+        (again.cluster_id(), again.directory_id_of_shard(1)),
+        (cluster, directory)
+    );
+    assert!(again.has_served() && !again.is_new(2));
+}
+
+#[test]
+fn shards_are_added_and_never_taken_away() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = paths(&root, 1);
+    drop(started(&paths, Some(2)));
+    assert!(look(&paths, 1, Some(1)).err().unwrap().contains("not taken away"));
+    let grown = look(&paths, 1, Some(4)).unwrap().open().unwrap();
+    assert!(!grown.is_new(1) && grown.is_new(2) && grown.shard_folder(3).is_dir());
+}
+
+#[test]
+fn an_interrupted_first_start_begins_anew() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = paths(&root, 1);
+    let first = look(&paths, 1, Some(1)).unwrap().open().unwrap();
+    fs::write(first.shard_folder(0).join("journal-0"), b"half").unwrap();
+    drop(first);
+    let second = look(&paths, 1, None).unwrap().open().unwrap();
+    assert!(second.is_new(0) && fs::read_dir(second.shard_folder(0)).unwrap().next().is_none());
+}
+
+#[test]
+fn what_is_not_this_nodes_is_refused_and_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let both = paths(&root, 2);
+    let running = started(&both, Some(2));
+    let second = look(&both, 1, None).unwrap().open();
+    assert!(
+        second
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("another process has it open")
+    );
+    drop(running);
+
+    assert!(
+        look(&both, 2, None)
+            .err()
+            .unwrap()
+            .contains("it belongs to node 1, and this is node 2")
+    );
+    assert!(
+        look(&both[..1], 1, None)
+            .err()
+            .unwrap()
+            .contains("2 entries in 'log.dirs', not 1")
+    );
+    let swapped = [both[1].clone(), both[0].clone()];
+    assert!(look(&swapped, 1, None).err().unwrap().contains("another place"));
+    let with_new = [both[0].clone(), root.path().join("new")];
+    assert!(
+        look(&with_new, 1, None)
+            .err()
+            .unwrap()
+            .contains("not of this node")
+    );
+    assert!(!with_new[1].exists(), "a refused directory is not made");
+
+    fs::rename(both[0].join(QUORUM_FILE), both[0].join("hidden")).unwrap();
+    assert!(
+        look(&both, 1, None)
+            .err()
+            .unwrap()
+            .contains("quorum.redb is gone")
+    );
+    fs::rename(both[0].join("hidden"), both[0].join(QUORUM_FILE)).unwrap();
+
+    let node_file = both[0].join(NODE_FILE);
+    let text = fs::read_to_string(&node_file).unwrap();
+    fs::write(&node_file, text.replace("format = 1", "format = 2")).unwrap();
+    assert!(
+        look(&both, 1, None)
+            .err()
+            .unwrap()
+            .contains("start the newer version again")
+    );
+    fs::remove_file(&node_file).unwrap();
+    assert!(
+        look(&both[..1], 1, None)
+            .err()
+            .unwrap()
+            .contains("its node.toml is gone")
+    );
+    fs::write(root.path().join("file"), b"").unwrap();
+    assert!(
+        look(&[root.path().join("file")], 1, None)
+            .err()
+            .unwrap()
+            .contains("not a directory")
+    );
+}
