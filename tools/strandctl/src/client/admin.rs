@@ -1,0 +1,382 @@
+//! Changing topics and their configuration, and describing the cluster.
+
+use std::collections::BTreeMap;
+
+use strandline_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use strandline_wire::messages::delete_topics_request::DeleteTopicState;
+use strandline_wire::messages::describe_configs_request::DescribeConfigsResource;
+use strandline_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use strandline_wire::messages::{
+    CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest, TopicName,
+};
+use strandline_wire::protocol::StrBytes;
+use strandline_wire::{ErrorCode, Uuid};
+
+use super::metadata::{Broker, Topics};
+use super::{Client, ClientError, Connection, Retry, check};
+use crate::client_config::Address;
+
+/// Kafka's resource type of a topic.
+const RESOURCE_TOPIC: i8 = 2;
+
+/// The first version of CreateTopics in which -1 means the broker's default (KIP-464).
+const CREATE_DEFAULTS_VERSION: i16 = 4;
+
+/// The first version of DeleteTopics that names topics one by one, with their ids.
+const DELETE_STATES_VERSION: i16 = 6;
+
+/// A topic to be created.
+#[derive(Debug)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// Partitions; the broker's default when not given.
+    pub partitions: Option<i32>,
+    /// Replicas; the broker's default when not given.
+    pub replication_factor: Option<i16>,
+    /// Topic configuration.
+    pub configs: Vec<(String, String)>,
+}
+
+/// A topic that was created.
+#[derive(Debug)]
+pub struct CreatedTopic {
+    /// Its id, from Kafka 2.8 on.
+    pub id: Option<Uuid>,
+    /// Its partitions, where the broker told.
+    pub partitions: Option<i32>,
+    /// Its replicas, where the broker told.
+    pub replication_factor: Option<i16>,
+}
+
+/// One key of a topic's configuration.
+#[derive(Debug)]
+pub struct ConfigEntry {
+    /// The key.
+    pub name: String,
+    /// The value; none where it is secret or null.
+    pub value: Option<String>,
+    /// Where the value comes from, in Kafka's words.
+    pub source: &'static str,
+    /// True when it cannot be changed.
+    pub is_read_only: bool,
+    /// True when the value is secret.
+    pub is_sensitive: bool,
+}
+
+impl ConfigEntry {
+    /// True when it was set on the topic itself.
+    pub fn is_set_on_topic(&self) -> bool {
+        self.source == config_source(1)
+    }
+}
+
+/// What to do with one key.
+#[derive(Debug)]
+pub enum ConfigChange {
+    /// Give it a value.
+    Set {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// Take the topic's own value away.
+    Unset {
+        /// The key.
+        key: String,
+    },
+}
+
+/// The cluster as a whole.
+#[derive(Debug)]
+pub struct ClusterDescription {
+    /// Its id.
+    pub id: Option<String>,
+    /// The controller, or in KRaft a broker that stands for it.
+    pub controller: Option<i32>,
+    /// Brokers, by id.
+    pub brokers: BTreeMap<i32, Broker>,
+}
+
+/// What became of each topic, in the order asked.
+pub type TopicResults<T> = Vec<(String, Result<T, ClientError>)>;
+
+impl Client {
+    /// Creates topics.
+    pub fn create_topics(&mut self, topics: &[NewTopic]) -> Result<TopicResults<CreatedTopic>, ClientError> {
+        let timeout_ms = self.config().request_timeout.as_millis() as i32;
+        let response = self.ask_controller(|connection| {
+            let version = connection.version::<CreateTopicsRequest>(i16::MAX)?;
+            let request = CreateTopicsRequest::default()
+                .with_timeout_ms(timeout_ms)
+                .with_topics(topics.iter().map(|topic| creatable(topic, version)).collect());
+            let response = connection.call(version, &request)?;
+            repeatable(response.topics.iter().map(|topic| topic.error_code))?;
+            Ok(response)
+        })?;
+        let mut results = Vec::new();
+        for topic in topics {
+            let answer = response
+                .topics
+                .iter()
+                .find(|answer| answer.name.as_str() == topic.name);
+            let result = match answer {
+                None => Err(left_out(&topic.name)),
+                Some(answer) => check(
+                    format!("topic {}", topic.name),
+                    answer.error_code,
+                    answer.error_message.as_ref(),
+                )
+                .map(|()| CreatedTopic {
+                    id: (!answer.topic_id.is_nil()).then_some(answer.topic_id),
+                    partitions: (answer.num_partitions > 0).then_some(answer.num_partitions),
+                    replication_factor: (answer.replication_factor > 0).then_some(answer.replication_factor),
+                }),
+            };
+            results.push((topic.name.clone(), result));
+        }
+        Ok(results)
+    }
+
+    /// Deletes topics.
+    pub fn delete_topics(&mut self, names: &[String]) -> Result<TopicResults<()>, ClientError> {
+        let timeout_ms = self.config().request_timeout.as_millis() as i32;
+        let response = self.ask_controller(|connection| {
+            let version = connection.version::<DeleteTopicsRequest>(i16::MAX)?;
+            let request = DeleteTopicsRequest::default().with_timeout_ms(timeout_ms);
+            let request = if version >= DELETE_STATES_VERSION {
+                let state = |name: &String| DeleteTopicState::default().with_name(Some(topic_name(name)));
+                request.with_topics(names.iter().map(state).collect())
+            } else {
+                request.with_topic_names(names.iter().map(|name| topic_name(name)).collect())
+            };
+            let response = connection.call(version, &request)?;
+            repeatable(response.responses.iter().map(|topic| topic.error_code))?;
+            Ok(response)
+        })?;
+        let mut results = Vec::new();
+        for name in names {
+            let answer = response.responses.iter().find(|answer| {
+                answer
+                    .name
+                    .as_ref()
+                    .is_some_and(|answered| answered.as_str() == name)
+            });
+            let result = match answer {
+                None => Err(left_out(name)),
+                Some(answer) => check(
+                    format!("topic {name}"),
+                    answer.error_code,
+                    answer.error_message.as_ref(),
+                ),
+            };
+            results.push((name.clone(), result));
+        }
+        Ok(results)
+    }
+
+    /// The whole configuration of a topic, by key.
+    pub fn topic_configs(&mut self, topic: &str) -> Result<Vec<ConfigEntry>, ClientError> {
+        let mut retry = Retry::new(self.config());
+        loop {
+            let result = self.ask_any(|connection| {
+                let version = connection.version::<DescribeConfigsRequest>(i16::MAX)?;
+                let resource = DescribeConfigsResource::default()
+                    .with_resource_type(RESOURCE_TOPIC)
+                    .with_resource_name(StrBytes::from_string(topic.to_owned()))
+                    .with_configuration_keys(None);
+                let response = connection.call(
+                    version,
+                    &DescribeConfigsRequest::default().with_resources(vec![resource]),
+                )?;
+                let answer = response
+                    .results
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| left_out(topic))?;
+                check(
+                    format!("topic {topic}"),
+                    answer.error_code,
+                    answer.error_message.as_ref(),
+                )?;
+                Ok(answer.configs)
+            });
+            match result {
+                Ok(configs) => {
+                    let mut entries: Vec<_> = configs
+                        .into_iter()
+                        .map(|config| ConfigEntry {
+                            name: config.name.to_string(),
+                            value: config.value.map(|value| value.to_string()),
+                            source: config_source(config.config_source),
+                            is_read_only: config.read_only,
+                            is_sensitive: config.is_sensitive,
+                        })
+                        .collect();
+                    entries.sort_by(|one, other| one.name.cmp(&other.name));
+                    return Ok(entries);
+                }
+                Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => return Err(error),
+                Err(error) => retry.pause_after(error)?,
+            }
+        }
+    }
+
+    /// Changes keys of a topic's configuration, all or none.
+    pub fn alter_topic_configs(&mut self, topic: &str, changes: &[ConfigChange]) -> Result<(), ClientError> {
+        self.ask_controller(|connection| {
+            let version = connection.version::<IncrementalAlterConfigsRequest>(i16::MAX)?;
+            let configs = changes
+                .iter()
+                .map(|change| match change {
+                    ConfigChange::Set { key, value } => AlterableConfig::default()
+                        .with_name(StrBytes::from_string(key.clone()))
+                        .with_config_operation(0)
+                        .with_value(Some(StrBytes::from_string(value.clone()))),
+                    ConfigChange::Unset { key } => AlterableConfig::default()
+                        .with_name(StrBytes::from_string(key.clone()))
+                        .with_config_operation(1)
+                        .with_value(None),
+                })
+                .collect();
+            let resource = AlterConfigsResource::default()
+                .with_resource_type(RESOURCE_TOPIC)
+                .with_resource_name(StrBytes::from_string(topic.to_owned()))
+                .with_configs(configs);
+            let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+            let response = connection.call(version, &request)?;
+            let answer = response.responses.first().ok_or_else(|| left_out(topic))?;
+            check(
+                format!("topic {topic}"),
+                answer.error_code,
+                answer.error_message.as_ref(),
+            )
+        })
+    }
+
+    /// Cluster id, controller and brokers (KIP-700), or what Metadata tells of them.
+    pub fn describe_cluster(&mut self) -> Result<ClusterDescription, ClientError> {
+        if !self.ask_any(|connection| Ok(connection.serves::<DescribeClusterRequest>()))? {
+            let metadata = self.metadata(Topics::None)?;
+            return Ok(ClusterDescription {
+                id: metadata.cluster_id,
+                controller: metadata.controller,
+                brokers: metadata.brokers,
+            });
+        }
+        let response = self.ask_any(|connection| {
+            let version = connection.version::<DescribeClusterRequest>(i16::MAX)?;
+            connection.call(version, &DescribeClusterRequest::default())
+        })?;
+        check("cluster", response.error_code, response.error_message.as_ref())?;
+        let brokers = response.brokers.iter().filter_map(|broker| {
+            let address = Address {
+                host: broker.host.to_string(),
+                port: u16::try_from(broker.port).ok()?,
+            };
+            let rack = broker.rack.as_ref().map(|rack| rack.to_string());
+            Some((
+                broker.broker_id.0,
+                Broker {
+                    id: broker.broker_id.0,
+                    address,
+                    rack,
+                },
+            ))
+        });
+        Ok(ClusterDescription {
+            id: Some(response.cluster_id.to_string()),
+            controller: (response.controller_id.0 >= 0).then_some(response.controller_id.0),
+            brokers: brokers.collect(),
+        })
+    }
+
+    /// Asks the controller: with ZooKeeper only it changes topics, with KRaft any broker forwards, and Metadata names
+    /// one. Repeats only what surely did nothing.
+    fn ask_controller<T>(
+        &mut self,
+        mut ask: impl FnMut(&mut Connection) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let mut retry = Retry::new(self.config());
+        loop {
+            let result = self
+                .metadata(Topics::None)
+                .and_then(|metadata| match metadata.controller {
+                    Some(controller) if metadata.brokers.contains_key(&controller) => {
+                        self.ask(controller, &mut ask)
+                    }
+                    _ => self.ask_any(&mut ask),
+                });
+            match result {
+                Ok(answer) => return Ok(answer),
+                Err(error) if surely_did_nothing(&error) => retry.pause_after(error)?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// True for errors after which a change can be asked for again without the risk of meeting its own result.
+fn surely_did_nothing(error: &ClientError) -> bool {
+    matches!(error, ClientError::Resolve { .. } | ClientError::Connect { .. })
+        || error.code().is_some_and(is_repeatable)
+}
+
+fn is_repeatable(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::NotController | ErrorCode::LeaderNotAvailable | ErrorCode::ThrottlingQuotaExceeded
+    )
+}
+
+/// Turns an answer in which any part asks to be repeated into that error.
+fn repeatable(codes: impl Iterator<Item = i16>) -> Result<(), ClientError> {
+    let codes: Vec<_> = codes.map(ErrorCode::from_code).collect();
+    // A mixed answer has done something: its parts are told one by one.
+    match codes.first() {
+        Some(&code) if codes.iter().all(|&code| is_repeatable(code)) => {
+            Err(ClientError::broker("the controller", code, None))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn creatable(topic: &NewTopic, version: i16) -> CreatableTopic {
+    let default = if version >= CREATE_DEFAULTS_VERSION { -1 } else { 1 };
+    let config = |(key, value): &(String, String)| {
+        CreatableTopicConfig::default()
+            .with_name(StrBytes::from_string(key.clone()))
+            .with_value(Some(StrBytes::from_string(value.clone())))
+    };
+    CreatableTopic::default()
+        .with_name(topic_name(&topic.name))
+        .with_num_partitions(topic.partitions.unwrap_or(default))
+        .with_replication_factor(topic.replication_factor.unwrap_or(default as i16))
+        .with_configs(topic.configs.iter().map(config).collect())
+}
+
+fn topic_name(name: &str) -> TopicName {
+    TopicName(StrBytes::from_string(name.to_owned()))
+}
+
+fn left_out(topic: &str) -> ClientError {
+    let text = Some("the broker left it out of its answer".to_owned());
+    ClientError::broker(format!("topic {topic}"), ErrorCode::UnknownServerError, text)
+}
+
+/// Kafka's names of config sources.
+const fn config_source(source: i8) -> &'static str {
+    match source {
+        1 => "DYNAMIC_TOPIC_CONFIG",
+        2 => "DYNAMIC_BROKER_CONFIG",
+        3 => "DYNAMIC_DEFAULT_BROKER_CONFIG",
+        4 => "STATIC_BROKER_CONFIG",
+        5 => "DEFAULT_CONFIG",
+        6 => "DYNAMIC_BROKER_LOGGER_CONFIG",
+        7 => "DYNAMIC_CLIENT_METRICS_CONFIG",
+        8 => "DYNAMIC_GROUP_CONFIG",
+        _ => "UNKNOWN",
+    }
+}

@@ -1,0 +1,34 @@
+//! The verbs, a module each.
+
+pub mod cluster;
+pub mod consume;
+pub mod produce;
+pub mod topic;
+pub mod topic_config;
+pub mod topic_describe;
+
+use crate::client::ClientError;
+use crate::client::admin::TopicResults;
+use crate::failure::Failure;
+
+/// Tells the failures among several results, and sums them up: one failure is returned as it is, of several each is
+/// reported and the number returned.
+fn sum_up<T>(results: TopicResults<T>, json: bool) -> Result<(), Failure> {
+    let total = results.len();
+    let mut errors: Vec<ClientError> = results
+        .into_iter()
+        .filter_map(|(_, result)| result.err())
+        .collect();
+    match (errors.pop(), errors.is_empty()) {
+        (None, _) => Ok(()),
+        (Some(error), true) => Err(error.into()),
+        (Some(error), false) => {
+            errors.push(error);
+            let failed = errors.len();
+            for error in errors {
+                Failure::from(error).report(json);
+            }
+            Err(Failure::Partial(format!("{failed} of {total} failed")))
+        }
+    }
+}

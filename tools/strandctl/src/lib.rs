@@ -1,0 +1,71 @@
+//! `strandctl`: the command line for operators, of Strandline and of any Kafka-compatible broker from Kafka 2.8 on.
+//!
+//! Map: [`cli`] is what can be typed; [`commands`] has a module a verb; [`client`] is a small blocking Kafka client on
+//! `std::net`; [`client_config`] the client properties; [`failure`] and [`remedy`] what is told when something fails;
+//! the rest are the parts of `produce` and `consume` that are worth a name.
+//!
+//! Invariants: answers go to stdout, everything else to stderr; nothing destructive happens unasked; `log` verbs never
+//! write to a data directory. This crate never joins a group and never runs as a service.
+
+pub mod cli;
+pub mod client;
+pub mod client_config;
+pub mod commands;
+pub mod confirm;
+pub mod failure;
+pub mod lines;
+pub mod offset_spec;
+pub mod output;
+pub mod record;
+pub mod record_format;
+pub mod remedy;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, ClusterCommand, Command, TopicCommand};
+use client_config::ClientConfig;
+use failure::Failure;
+use output::Output;
+
+/// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage.
+pub fn main() -> ExitCode {
+    // clap prints its own errors and exits with 2.
+    let cli = Cli::parse();
+    let json = cli.global.json;
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.report(json);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Runs a parsed command line.
+pub fn run(cli: &Cli) -> Result<(), Failure> {
+    let config = ClientConfig::from_options(&cli.global)?;
+    let mut output = Output::stdout(cli.global.json);
+    match &cli.command {
+        Command::Topic(TopicCommand::Create(arguments)) => {
+            commands::topic::create(&config, arguments, &mut output)
+        }
+        Command::Topic(TopicCommand::List) => commands::topic::list(&config, &mut output),
+        Command::Topic(TopicCommand::Describe { topics }) => {
+            commands::topic_describe::describe(&config, topics, &mut output)
+        }
+        Command::Topic(TopicCommand::Delete(arguments)) => {
+            commands::topic::delete(&config, arguments, &mut output)
+        }
+        Command::Topic(TopicCommand::Config(command)) => {
+            commands::topic_config::run(&config, command, &mut output)
+        }
+        Command::Cluster(ClusterCommand::Describe) => commands::cluster::describe(&config, &mut output),
+        Command::Produce(arguments) => commands::produce::run(config, arguments, &mut output),
+        Command::Consume(arguments) => commands::consume::run(&config, arguments, &mut output),
+        Command::Log(_) => todo!(),
+    }?;
+    output.flush()
+}
