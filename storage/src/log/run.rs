@@ -1,0 +1,112 @@
+//! A run: frames in one append buffer, later one write to a segment.
+
+use std::rc::Rc;
+
+use super::append_buffer::AppendBuffer;
+use crate::disk::Disk;
+use crate::format::frame::{FrameHeader, pad_bytes, seal_pad};
+use crate::segment::SegmentStart;
+use crate::types::Offset;
+
+/// Capacity of a log's first append buffer.
+pub(crate) const BUFFER_BYTES_MIN: usize = 4096;
+/// Capacity up to which a busy log's append buffers double. A larger frame gets a buffer of its own size.
+pub(crate) const BUFFER_BYTES_MAX: usize = 256 * 1024;
+
+/// Where a frame stands in its run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameRef {
+    pub(crate) base_offset: Offset,
+    pub(crate) position: u32,
+    pub(crate) payload: u32,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunState {
+    /// The newest run, still taking frames.
+    Filling,
+    /// Ended by its pad; not in a segment yet.
+    Sealed,
+    /// In a segment and flushed there, named by an extent piece; no checkpoint covers it yet.
+    Written,
+    /// A checkpoint covers it: the memory is a cache.
+    Clean,
+}
+
+/// Frames in one append buffer.
+pub(crate) struct Run<D: Disk> {
+    pub(crate) memory: Rc<AppendBuffer<D::Buffer>>,
+    pub(crate) state: RunState,
+    /// Whether it goes to its segment as an extent: its frames are in no journal entry.
+    pub(crate) direct: bool,
+    pub(crate) base_offset: Offset,
+    pub(crate) end_offset: Offset,
+    pub(crate) frames: Vec<FrameRef>,
+    pub(crate) payload_bytes: u64,
+    pub(crate) max_timestamp: i64,
+    pub(crate) max_timestamp_offset: Offset,
+    /// Set when the run opens a new segment.
+    pub(crate) segment: Option<SegmentStart>,
+}
+
+impl<D: Disk> Run<D> {
+    pub(crate) fn new(
+        memory: Rc<AppendBuffer<D::Buffer>>,
+        base_offset: Offset,
+        direct: bool,
+        segment: Option<SegmentStart>,
+    ) -> Self {
+        Self {
+            memory,
+            state: RunState::Filling,
+            direct,
+            base_offset,
+            end_offset: base_offset,
+            frames: Vec::new(),
+            payload_bytes: 0,
+            max_timestamp: -1,
+            max_timestamp_offset: -1,
+            segment,
+        }
+    }
+
+    /// Whether a frame of `bytes` and the pad after it still fit.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        let end = self.memory.len() + bytes;
+        end + pad_bytes(end) <= self.memory.capacity()
+    }
+
+    /// Takes note of a frame that was written at `position`.
+    pub(crate) fn note(&mut self, header: &FrameHeader, position: usize) {
+        assert_eq!(self.state, RunState::Filling, "frames go to the newest run");
+        self.frames.push(FrameRef {
+            base_offset: header.base_offset,
+            position: position as u32,
+            payload: header.payload_length,
+        });
+        self.end_offset = header.end_offset();
+        self.payload_bytes += u64::from(header.payload_length);
+        if header.max_timestamp > self.max_timestamp {
+            self.max_timestamp = header.max_timestamp;
+            self.max_timestamp_offset = header.base_offset;
+        }
+    }
+
+    /// Ends the run with a pad, so that no page of it is ever written again.
+    pub(crate) fn seal(&mut self, key: u64) {
+        assert_eq!(self.state, RunState::Filling, "a run is sealed once");
+        let pad = pad_bytes(self.memory.len());
+        if pad > 0 {
+            let end = self.end_offset;
+            self.memory.append(pad, |bytes| seal_pad(bytes, end, key));
+        }
+        self.memory.seal();
+        self.state = RunState::Sealed;
+    }
+
+    /// Whether no checkpoint covers it.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.state != RunState::Clean
+    }
+}

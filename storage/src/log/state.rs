@@ -1,0 +1,305 @@
+//! The state of one log, shared by its handles, the journal, write-back and recovery.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use strandline_runtime::local::{Event, OneshotSender};
+
+use super::run::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Run, RunState};
+use crate::disk::{Disk, PAGE};
+use crate::epochs::Epochs;
+use crate::format::checkpoint::SegmentCheckpoint;
+use crate::format::checksum::{file_key, log_key};
+use crate::format::names;
+use crate::format::snapshot;
+use crate::journal::proof::{Durable, Written};
+use crate::options::LogSettings;
+use crate::producers::Producers;
+use crate::segment::{Segment, SegmentStart};
+use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
+
+/// One log.
+pub(crate) struct LogInner<D: Disk> {
+    pub(crate) id: TopicPartitionId,
+    pub(crate) log_id: LogId,
+    /// The key of its frames' checksums.
+    pub(crate) key: u64,
+    pub(crate) state: RefCell<LogState<D>>,
+    /// Happens when the log is no longer busy, its direct queue moved on, or it was deleted.
+    pub(crate) changed: Event,
+    /// The journal's note: in which pending entry the log has an end, and at which place of its list.
+    pub(crate) pending_mark: Cell<(Sequence, usize)>,
+}
+
+/// What changes.
+pub(crate) struct LogState<D: Disk> {
+    pub(crate) settings: LogSettings,
+    pub(crate) start_offset: Offset,
+    pub(crate) end_offset: Offset,
+    flushed_end: Offset,
+    written_end: Offset,
+    pub(crate) high_watermark: Offset,
+    /// What the next frame's `previous` is.
+    pub(crate) last_origin: u64,
+    pub(crate) epochs: Epochs,
+    pub(crate) producers: Producers,
+    /// Frames in memory, a contiguous range of offsets that ends at the log's end. Clean ones come first.
+    pub(crate) runs: VecDeque<Run<D>>,
+    pub(crate) segments: Vec<Segment>,
+    /// The next append buffer's capacity.
+    pub(crate) next_capacity: usize,
+    pub(crate) next_file_number: u64,
+    /// Files that are no longer part of the log; unlinked after a checkpoint that does not name them.
+    pub(crate) obsolete: Vec<String>,
+    /// The producers' snapshot file that the last checkpoint names; 0 for none.
+    pub(crate) snapshot: u64,
+    /// The segment that the next frame belongs to; `None` when it opens a new one.
+    pub(crate) open_segment: Option<OpenSegment>,
+    /// The last entry that carries a piece of the log.
+    pub(crate) last_sequence: Sequence,
+    /// The entry that carries its creation.
+    pub(crate) created: Sequence,
+    /// Counts truncations: an entry's end from before one says nothing after it.
+    pub(crate) generation: u32,
+    pub(crate) deleted: bool,
+    pub(crate) damaged_from: Option<Offset>,
+    /// Set while frames wait to go straight to a segment.
+    pub(crate) direct: Option<Direct>,
+    /// Write-back, an extent or a truncation works on runs and segments.
+    pub(crate) busy: bool,
+    /// Whether anything changed since the last capture for a checkpoint.
+    pub(crate) touched: bool,
+}
+
+/// The segment that appends go to, as decided at append time; its file may not exist yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenSegment {
+    pub(crate) base_offset: Offset,
+    pub(crate) payload_bytes: u64,
+    pub(crate) created_ms: i64,
+}
+
+/// The log as the journal knows it, while frames behind that wait to become extents.
+pub(crate) struct Direct {
+    pub(crate) end_offset: Offset,
+    pub(crate) last_origin: u64,
+    pub(crate) epochs: Epochs,
+    pub(crate) producers: Producers,
+    /// Epoch starts that come after waiting frames, in order.
+    pub(crate) waiting_epochs: VecDeque<WaitingEpoch>,
+}
+
+/// An epoch start behind frames that wait.
+pub(crate) struct WaitingEpoch {
+    pub(crate) epoch: i32,
+    pub(crate) offset: Offset,
+    pub(crate) done: OneshotSender<Sequence>,
+}
+
+impl<D: Disk> LogInner<D> {
+    pub(crate) fn new(id: TopicPartitionId, log_id: LogId, state: LogState<D>) -> Self {
+        Self {
+            id,
+            log_id,
+            key: log_key(id),
+            state: RefCell::new(state),
+            changed: Event::new(),
+            pending_mark: Cell::new((Sequence(0), 0)),
+        }
+    }
+
+    /// Takes the log for work on its runs and segments; `false` when it was deleted meanwhile.
+    pub(crate) async fn make_busy(&self) -> bool {
+        loop {
+            let changed = self.changed.wait();
+            {
+                let mut state = self.state.borrow_mut();
+                if !state.busy {
+                    state.busy = true;
+                    return !state.deleted;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends [`LogInner::make_busy`].
+    pub(crate) fn end_busy(&self) {
+        let was_busy = std::mem::replace(&mut self.state.borrow_mut().busy, false);
+        assert!(was_busy, "whoever ends it began it");
+        self.changed.notify_all();
+    }
+}
+
+impl<D: Disk> LogState<D> {
+    /// An empty log.
+    pub(crate) fn new(settings: LogSettings, start_offset: Offset) -> Self {
+        Self {
+            settings,
+            start_offset,
+            end_offset: start_offset,
+            flushed_end: start_offset,
+            written_end: start_offset,
+            high_watermark: start_offset,
+            last_origin: 0,
+            epochs: Epochs::default(),
+            producers: Producers::default(),
+            runs: VecDeque::new(),
+            segments: Vec::new(),
+            next_capacity: BUFFER_BYTES_MIN,
+            next_file_number: 1,
+            obsolete: Vec::new(),
+            snapshot: 0,
+            open_segment: None,
+            last_sequence: Sequence(0),
+            created: Sequence(0),
+            generation: 0,
+            deleted: false,
+            damaged_from: None,
+            direct: None,
+            busy: false,
+            touched: true,
+        }
+    }
+
+    /// Everything below is flushed.
+    pub(crate) fn flushed_end(&self) -> Offset {
+        self.flushed_end
+    }
+
+    /// Everything below is written.
+    pub(crate) fn written_end(&self) -> Offset {
+        self.written_end
+    }
+
+    /// The end that counts for acknowledgement.
+    pub(crate) fn acknowledged_end(&self) -> Offset {
+        if self.settings.durable { self.flushed_end } else { self.written_end }
+    }
+
+    /// An entry that ends the log at `end` is durable. Whether the acknowledged end moved.
+    pub(crate) fn advance_flushed(&mut self, end: Offset, _proof: Durable) -> bool {
+        let before = self.acknowledged_end();
+        assert!(end <= self.end_offset, "nothing is flushed that was not appended");
+        self.flushed_end = self.flushed_end.max(end);
+        self.written_end = self.written_end.max(end);
+        self.acknowledged_end() > before
+    }
+
+    /// An entry that ends the log at `end` is written. Whether the acknowledged end moved.
+    pub(crate) fn advance_written(&mut self, end: Offset, _proof: Written) -> bool {
+        let before = self.acknowledged_end();
+        assert!(end <= self.end_offset, "nothing is written that was not appended");
+        self.written_end = self.written_end.max(end);
+        self.acknowledged_end() > before
+    }
+
+    /// The log was cut or moved: both ends fall, or jump to a start offset beyond the end.
+    pub(crate) fn reset_ends(&mut self, end: Offset) {
+        self.generation += 1;
+        self.end_offset = end;
+        self.flushed_end = self.flushed_end.min(end);
+        self.written_end = self.written_end.min(end);
+    }
+
+    /// After a start offset beyond the end nothing is left that could be lost.
+    pub(crate) fn empty_at(&mut self, offset: Offset) {
+        self.generation += 1;
+        self.end_offset = offset;
+        self.flushed_end = offset;
+        self.written_end = offset;
+        self.high_watermark = offset;
+        self.last_origin = 0;
+        self.epochs = Epochs::default();
+        self.runs.clear();
+        self.drop_segments(|_| true);
+        self.open_segment = None;
+    }
+
+    /// Takes segments out of the log; their files go after the next checkpoint.
+    pub(crate) fn drop_segments(&mut self, mut gone: impl FnMut(&SegmentCheckpoint) -> bool) {
+        let obsolete = &mut self.obsolete;
+        self.segments.retain(|segment| {
+            let meta = &segment.meta;
+            let is_gone = gone(meta);
+            if is_gone {
+                obsolete.push(names::segment(meta.base_offset, meta.number));
+                obsolete.push(names::index(meta.base_offset, meta.number));
+                if meta.snapshot != 0 {
+                    obsolete.push(names::snapshot(meta.snapshot));
+                }
+            }
+            !is_gone
+        });
+    }
+
+    /// Whether a batch opens a new segment.
+    pub(crate) fn must_roll(&self, payload_bytes: usize, last_offset: Offset, timestamp: i64) -> bool {
+        let Some(open) = &self.open_segment else { return true };
+        let full = open.payload_bytes > 0 && open.payload_bytes + payload_bytes as u64 > self.settings.segment_bytes;
+        let old = timestamp.saturating_sub(open.created_ms) > self.settings.segment_ms;
+        // Kafka's indexes hold offsets relative to the segment's base in 32 bits, and so do its tools.
+        full || (old && open.payload_bytes > 0) || last_offset - open.base_offset > i64::from(i32::MAX)
+    }
+
+    /// Draws a number for a file of this log.
+    pub(crate) fn draw_file_number(&mut self) -> u64 {
+        let number = self.next_file_number;
+        self.next_file_number += 1;
+        number
+    }
+
+    /// Opens a segment at the log's end.
+    pub(crate) fn roll(&mut self, log: LogId, created_ms: i64) -> SegmentStart {
+        let snapshot = (!self.producers.is_empty()).then(|| {
+            let number = self.draw_file_number();
+            let content = snapshot::encode(file_key(log, number), self.end_offset, &self.producers.snapshot());
+            (number, content)
+        });
+        self.open_segment = Some(OpenSegment { base_offset: self.end_offset, payload_bytes: 0, created_ms });
+        SegmentStart { base_offset: self.end_offset, number: self.draw_file_number(), created_ms, snapshot }
+    }
+
+    /// Seals the newest run if it takes frames still. `filled` says whether for want of room.
+    pub(crate) fn seal_newest(&mut self, key: u64, filled: bool) {
+        let Some(run) = self.runs.back_mut() else { return };
+        if run.state != RunState::Filling {
+            return;
+        }
+        let capacity = run.memory.capacity().min(BUFFER_BYTES_MAX);
+        // A busy log's buffers grow; one that write-back came upon half empty gets what it used.
+        self.next_capacity = match filled {
+            true => (capacity * 2).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX),
+            false => run.memory.len().next_power_of_two().clamp(BUFFER_BYTES_MIN, capacity.max(BUFFER_BYTES_MIN)),
+        };
+        run.seal(key);
+    }
+
+    /// The capacity of the next append buffer, for a frame of `frame_bytes`.
+    pub(crate) fn capacity_for(&self, frame_bytes: usize) -> usize {
+        let pad = crate::format::frame::pad_bytes(frame_bytes);
+        (frame_bytes + pad).max(self.next_capacity).next_multiple_of(PAGE)
+    }
+
+    /// The first offset in memory; the log's end when there is none.
+    pub(crate) fn memory_start(&self) -> Offset {
+        self.runs.front().map_or(self.end_offset, |run| run.base_offset)
+    }
+
+    /// Where segments end, as far as they are flushed.
+    pub(crate) fn segments_end(&self) -> Offset {
+        self.segments.last().map_or(self.start_offset, |segment| segment.meta.end_offset)
+    }
+
+    /// Payload bytes, of segments and of memory that is in none yet.
+    pub(crate) fn payload_bytes(&self) -> u64 {
+        let on_disk: u64 = self.segments.iter().map(|segment| segment.meta.payload_bytes).sum();
+        let in_memory: u64 = self
+            .runs
+            .iter()
+            .filter(|run| matches!(run.state, RunState::Filling | RunState::Sealed))
+            .map(|run| run.payload_bytes)
+            .sum();
+        on_disk + in_memory
+    }
+}

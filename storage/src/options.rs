@@ -1,0 +1,69 @@
+//! What a store and a log are told at their start.
+
+use std::path::PathBuf;
+
+/// Files of a journal ring.
+pub const JOURNAL_FILES: u32 = 8;
+
+/// The default of `strandline.direct.bytes`.
+pub const DIRECT_BYTES_DEFAULT: usize = 256 * 1024;
+
+/// The least memory share of a shard: half of it must hold a journal worth having.
+pub const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
+
+/// What a store is told at its start.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// The shard's own directory: `<data directory>/shard-<n>`.
+    pub directory: PathBuf,
+    /// The shard's number, for log lines.
+    pub shard: u32,
+    /// The byte budget: buffers, cache, connections, journal pages.
+    pub memory_bytes: u64,
+    /// The journal ring; cut to half of the memory, since a replay must fit.
+    pub journal_bytes: u64,
+    /// A batch of at least this size goes straight to its segment.
+    pub direct_bytes: usize,
+    /// Appends stop while the file system has less free space.
+    pub disk_free_min_bytes: u64,
+    /// How many segment files may be open.
+    pub open_files_max: usize,
+    /// How long an idle producer id is remembered.
+    pub producer_expiration_ms: i64,
+}
+
+impl StoreOptions {
+    /// The defaults, for a shard directory and its share of the node's memory.
+    pub fn new(directory: PathBuf, shard: u32, memory_bytes: u64) -> Self {
+        Self {
+            directory,
+            shard,
+            memory_bytes,
+            journal_bytes: (128 << 20).min(memory_bytes / 2),
+            direct_bytes: DIRECT_BYTES_DEFAULT,
+            disk_free_min_bytes: 1 << 30,
+            open_files_max: 512,
+            producer_expiration_ms: 86_400_000,
+        }
+    }
+}
+
+/// What a log is told by its topic's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// `flush.messages` = 1: nothing counts before its flush. Otherwise the topic is relaxed: a write is
+    /// enough, and a power cut may shorten the tail.
+    pub durable: bool,
+    /// `segment.bytes`: payload bytes after which a new segment begins.
+    pub segment_bytes: u64,
+    /// `segment.ms`: age of a segment's first batch after which a new segment begins.
+    pub segment_ms: i64,
+    /// `index.interval.bytes`: the least distance of two index entries.
+    pub index_interval_bytes: u32,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { durable: true, segment_bytes: 1 << 30, segment_ms: 7 * 86_400_000, index_interval_bytes: 4096 }
+    }
+}

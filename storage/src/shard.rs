@@ -1,0 +1,174 @@
+//! The shard: what the store's handles, logs and tasks share. One thread, no locks.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::rc::{Rc, Weak};
+
+use strandline_runtime::Monotonic;
+use strandline_runtime::local::Event;
+
+use crate::budget::MemoryBudget;
+use crate::cache::Cache;
+use crate::disk::Disk;
+use crate::error::Stopped;
+use crate::format::checkpoint::Checkpoint;
+use crate::format::names;
+use crate::format::piece::Control;
+use crate::journal::Journal;
+use crate::log::append_buffer::AppendBuffer;
+use crate::log::state::LogInner;
+use crate::options::StoreOptions;
+use crate::segment::files::Files;
+use crate::stats::Counters;
+use crate::store::StoreObserver;
+use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
+
+/// The runtime's clocks, without its type.
+pub(crate) struct Clock {
+    pub(crate) monotonic: Box<dyn Fn() -> Monotonic>,
+    pub(crate) wall_ms: Box<dyn Fn() -> i64>,
+}
+
+/// A log that was deleted, until a checkpoint no longer names it and its folder is gone.
+pub(crate) struct DeletedLog {
+    pub(crate) id: TopicPartitionId,
+    pub(crate) log_id: LogId,
+}
+
+/// One shard.
+pub(crate) struct Shard<D: Disk> {
+    pub(crate) disk: D,
+    pub(crate) options: StoreOptions,
+    pub(crate) clock: Clock,
+    pub(crate) journal: RefCell<Journal<D>>,
+    /// Something is pending for the journal task.
+    pub(crate) journal_wake: Event,
+    /// The durable or written sequence moved, or the shard stopped.
+    pub(crate) progress: Event,
+    /// Write-back has a reason for a round.
+    pub(crate) round_wake: Event,
+    pub(crate) round_requested: Cell<bool>,
+    /// A round ended.
+    pub(crate) round_done: Event,
+    /// Logs with frames that go straight to a segment.
+    pub(crate) direct_queue: RefCell<VecDeque<Rc<LogInner<D>>>>,
+    pub(crate) direct_wake: Event,
+    /// A journal file is to be zero-filled, or space looked at.
+    pub(crate) background_wake: Event,
+    pub(crate) logs: RefCell<HashMap<TopicPartitionId, Rc<LogInner<D>>>>,
+    pub(crate) deleted: RefCell<Vec<DeletedLog>>,
+    pub(crate) budget: MemoryBudget,
+    pub(crate) cache: RefCell<Cache<D>>,
+    pub(crate) files: Files<D>,
+    /// The last flushed checkpoint.
+    pub(crate) committed: RefCell<Checkpoint>,
+    pub(crate) next_log_id: Cell<u64>,
+    pub(crate) metadata_offset: Cell<u64>,
+    pub(crate) observer: Rc<dyn StoreObserver<D>>,
+    pub(crate) counters: Counters,
+    pub(crate) stopped: RefCell<Option<Stopped>>,
+    pub(crate) closing: Cell<bool>,
+    pub(crate) full: Cell<bool>,
+    /// Bytes appended since the free space was last looked at.
+    pub(crate) since_space_check: Cell<u64>,
+    pub(crate) itself: Weak<Shard<D>>,
+}
+
+impl<D: Disk> Shard<D> {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.borrow().is_some()
+    }
+
+    /// Why the shard takes nothing any more.
+    pub(crate) fn check_running(&self) -> Result<(), Stopped> {
+        match &*self.stopped.borrow() {
+            Some(stopped) => Err(stopped.clone()),
+            None if self.closing.get() => Err(Stopped { reason: "the store is being closed".into() }),
+            None => Ok(()),
+        }
+    }
+
+    /// A write or flush failed: nothing is acknowledged any more, nothing is tried again.
+    pub(crate) fn stop(&self, reason: &str) {
+        if self.is_stopped() {
+            return;
+        }
+        tracing::error!(shard = self.options.shard, reason, "the shard's storage stopped");
+        let stopped = Stopped { reason: reason.into() };
+        *self.stopped.borrow_mut() = Some(stopped.clone());
+        self.observer.stopped(&stopped);
+        self.wake_everybody();
+    }
+
+    pub(crate) fn wake_everybody(&self) {
+        for event in
+            [&self.journal_wake, &self.progress, &self.round_wake, &self.round_done, &self.direct_wake, &self.background_wake]
+        {
+            event.notify_all();
+        }
+        self.budget.freed().notify_all();
+        for log in self.logs.borrow().values() {
+            log.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn wake_journal(&self) {
+        if self.journal.borrow().wants_wake() {
+            self.journal_wake.notify_all();
+        }
+    }
+
+    /// Asks for a round of write-back and a checkpoint.
+    pub(crate) fn request_round(&self) {
+        if !self.round_requested.replace(true) {
+            self.round_wake.notify_all();
+        }
+    }
+
+    /// Completes when the entry and all below are flushed.
+    pub(crate) async fn durable(&self, sequence: Sequence) -> Result<(), Stopped> {
+        loop {
+            let progress = self.progress.wait();
+            if self.journal.borrow().in_flight.durable() >= sequence {
+                return Ok(());
+            }
+            if let Some(stopped) = &*self.stopped.borrow() {
+                return Err(stopped.clone());
+            }
+            progress.await;
+        }
+    }
+
+    /// Queues a control piece of a log; its state is borrowed by the caller, who notes the sequence there.
+    pub(crate) fn push_control(
+        &self,
+        log: &Rc<LogInner<D>>,
+        control: &Control,
+        end: Option<(Offset, u32)>,
+    ) -> Sequence {
+        let sequence =
+            self.journal.borrow_mut().pending.push_control(log, control, end, || (self.clock.monotonic)());
+        self.wake_journal();
+        sequence
+    }
+
+    /// A new append buffer.
+    pub(crate) fn allocate(&self, capacity: usize) -> Rc<AppendBuffer<D::Buffer>> {
+        let buffer = self.disk.allocate(capacity);
+        Rc::new(AppendBuffer::new(buffer, self.budget.charge(capacity as u64)))
+    }
+
+    pub(crate) fn logs_folder(&self) -> PathBuf {
+        self.options.directory.join(names::LOGS)
+    }
+
+    pub(crate) fn log_folder(&self, id: TopicPartitionId, log: LogId) -> PathBuf {
+        self.logs_folder().join(names::log_folder(id, log))
+    }
+
+    /// Dirty bytes beyond which write-back begins, whatever the journal holds.
+    pub(crate) fn dirty_bytes_target(&self) -> u64 {
+        self.budget.limit() / 3
+    }
+}

@@ -1,0 +1,89 @@
+//! Plain counters of a store, for metrics.
+
+use std::cell::Cell;
+
+/// What a store did since it was opened, and what it holds now. Times in nanoseconds, sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Batches appended.
+    pub appends: u64,
+    /// Their payload.
+    pub append_bytes: u64,
+    /// Journal entries written, seals included.
+    pub entries: u64,
+    /// Their bytes, padding included.
+    pub entry_bytes: u64,
+    /// Journal flushes that completed.
+    pub flushes: u64,
+    /// Time of journal flushes, summed.
+    pub flush_ns: u64,
+    /// Time of journal writes, summed.
+    pub write_ns: u64,
+    /// Time from an entry's first piece to the entry's flush, summed over entries.
+    pub commit_ns: u64,
+    /// Runs that went straight to a segment.
+    pub extents: u64,
+    /// Their bytes.
+    pub extent_bytes: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+    /// Bytes that write-back wrote to segments.
+    pub write_back_bytes: u64,
+    /// The journal ring's size.
+    pub journal_bytes: u64,
+    /// How much of it holds entries that a replay would need.
+    pub journal_used_bytes: u64,
+    /// Frames that no checkpoint covers yet.
+    pub dirty_bytes: u64,
+    /// Frames in memory that a checkpoint covers.
+    pub cached_bytes: u64,
+    /// The byte budget in use.
+    pub memory_used_bytes: u64,
+    /// Reads served from memory.
+    pub memory_reads: u64,
+    /// Reads served from disk.
+    pub disk_reads: u64,
+    /// Bytes read from segments.
+    pub disk_read_bytes: u64,
+}
+
+/// A counter of one thread.
+#[derive(Default)]
+pub(crate) struct Counter(Cell<u64>);
+
+impl Counter {
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.set(self.0.get().wrapping_add(amount));
+    }
+
+    pub(crate) fn subtract(&self, amount: u64) {
+        let now = self.0.get().checked_sub(amount).expect("what is subtracted was added before");
+        self.0.set(now);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// The counters behind [`StoreStats`].
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) appends: Counter,
+    pub(crate) append_bytes: Counter,
+    pub(crate) entries: Counter,
+    pub(crate) entry_bytes: Counter,
+    pub(crate) flushes: Counter,
+    pub(crate) flush_ns: Counter,
+    pub(crate) write_ns: Counter,
+    pub(crate) commit_ns: Counter,
+    pub(crate) extents: Counter,
+    pub(crate) extent_bytes: Counter,
+    pub(crate) checkpoints: Counter,
+    pub(crate) write_back_bytes: Counter,
+    pub(crate) dirty_bytes: Counter,
+    pub(crate) cached_bytes: Counter,
+    pub(crate) memory_reads: Counter,
+    pub(crate) disk_reads: Counter,
+    pub(crate) disk_read_bytes: Counter,
+}
