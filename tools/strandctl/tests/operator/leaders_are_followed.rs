@@ -1,0 +1,74 @@
+//! Errors that pass are retried with fresh metadata, and a repeat stores nothing twice.
+
+use crate::support::{Cluster, Fault, strandctl};
+
+#[test]
+fn a_produce_to_the_wrong_broker_finds_the_leader() {
+    let cluster = Cluster::start(2).with_topic("t", 2);
+    cluster.plan(Fault::StaleMetadata(1));
+    strandctl(&cluster.bootstrap, &["produce", "t", "-p", "1"], "a\nb\n").succeeded();
+    assert_eq!(cluster.end_offset("t", 1), 2);
+    let brokers: Vec<_> = cluster
+        .state()
+        .produced
+        .iter()
+        .map(|&(broker, _)| broker)
+        .collect();
+    assert_eq!(brokers, [1, 2]);
+}
+
+#[test]
+fn a_lost_acknowledgement_stores_no_record_twice() {
+    let cluster = Cluster::start(1).with_topic("t", 1);
+    cluster.plan(Fault::LostAcknowledgement);
+    let run = strandctl(&cluster.bootstrap, &["produce", "t"], "a\nb\nc\n").succeeded();
+    assert_eq!(cluster.end_offset("t", 0), 3);
+    assert!(
+        run.stderr.contains("partition 0: 3 records, last offset 2"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_consumer_follows_a_partition_that_moves() {
+    let cluster = Cluster::start(2).with_topic("t", 2);
+    strandctl(
+        &cluster.bootstrap,
+        &["produce", "t", "--null-keys", "round-robin"],
+        "a\nb\nc\nd\n",
+    )
+    .succeeded();
+    cluster.plan(Fault::StaleMetadata(2));
+    cluster.plan(Fault::FetchMoved);
+    let run = strandctl(&cluster.bootstrap, &["consume", "t", "-e"], "").succeeded();
+    assert_eq!(run.sorted_lines(), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn a_retry_ends_with_the_time_limit_and_keeps_the_cause() {
+    let cluster = Cluster::start(1).with_topic("t", 1);
+    cluster.state().topics.get_mut("t").unwrap()[0].leader = 9;
+    let arguments = ["produce", "t", "-X", "delivery.timeout.ms=50"];
+    let run = strandctl(&cluster.bootstrap, &arguments, "a\n");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("LEADER_NOT_AVAILABLE (5)"), "{}", run.stderr);
+    assert!(run.stderr.contains("gave up after"), "{}", run.stderr);
+    assert!(run.stderr.contains("remedy:"), "{}", run.stderr);
+}
+
+#[test]
+fn records_deleted_under_a_consumer_are_told_and_passed_over() {
+    let cluster = Cluster::start(1).with_topic("t", 1);
+    strandctl(&cluster.bootstrap, &["produce", "t"], "a\nb\n").succeeded();
+    strandctl(&cluster.bootstrap, &["produce", "t"], "c\n").succeeded();
+    cluster.plan(Fault::DeletedBefore(2));
+    let run = strandctl(&cluster.bootstrap, &["consume", "t", "-e"], "").succeeded();
+    assert_eq!(run.stdout, "c\n");
+    assert!(
+        run.stderr
+            .contains("t-0: offset 0 does not exist, reading on from 2"),
+        "{}",
+        run.stderr
+    );
+}

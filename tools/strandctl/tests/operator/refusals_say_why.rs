@@ -1,0 +1,167 @@
+//! Exit codes and words: 1 with name, code, the broker's text and a remedy; 2 for wrong usage; nothing destructive unasked.
+
+use std::io::Write;
+use std::net::TcpListener;
+
+use crate::support::{Cluster, strandctl};
+
+#[test]
+fn topics_are_created_listed_configured_described_and_deleted() {
+    let cluster = Cluster::start(2);
+    let ctl = |arguments: &[&str]| strandctl(&cluster.bootstrap, arguments, "");
+    let run = ctl(&["topic", "create", "a", "b", "--partitions", "3"]).succeeded();
+    assert!(
+        run.stdout
+            .contains("created topic a (3 partitions, replication factor 1)"),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(
+        ctl(&["topic", "list", "--json"]).succeeded().json()[0][1]["topic"],
+        "b"
+    );
+    ctl(&["topic", "config", "set", "a", "retention.ms=5", "segment.bytes=9"]).succeeded();
+    ctl(&["topic", "config", "unset", "a", "segment.bytes"]).succeeded();
+    let shown = ctl(&["topic", "config", "show", "a", "--json"])
+        .succeeded()
+        .json();
+    assert_eq!(shown[0].as_array().unwrap().len(), 1);
+    assert_eq!(shown[0][0]["value"], "5");
+    let described = ctl(&["topic", "describe", "a", "--json"]).succeeded().json();
+    assert_eq!(described[0][0]["partitions"][1]["leader"], 2);
+    assert_eq!(described[0][0]["configs"]["retention.ms"], "5");
+    assert_eq!(
+        ctl(&["cluster", "describe", "--json"]).succeeded().json()[0]["brokers"][1]["leaders"],
+        2
+    );
+    ctl(&["topic", "delete", "a", "b", "--yes"]).succeeded();
+    assert!(cluster.state().topics.is_empty());
+}
+
+#[test]
+fn a_refusal_has_name_code_text_and_remedy() {
+    let cluster = Cluster::start(1).with_topic("t", 1);
+    let run = strandctl(&cluster.bootstrap, &["topic", "create", "t"], "");
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stderr
+            .contains("topic t: TOPIC_ALREADY_EXISTS (36): it is there already"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("remedy: "), "{}", run.stderr);
+    let run = strandctl(&cluster.bootstrap, &["topic", "create", "t", "--json"], "");
+    let error: serde_json::Value = serde_json::from_str(&run.stderr).unwrap();
+    assert_eq!(error["error"]["code"], 36);
+    strandctl(
+        &cluster.bootstrap,
+        &["topic", "create", "t", "--if-not-exists"],
+        "",
+    )
+    .succeeded();
+}
+
+#[test]
+fn of_several_each_failure_is_told() {
+    let cluster = Cluster::start(1).with_topic("here", 1);
+    let run = strandctl(
+        &cluster.bootstrap,
+        &["topic", "delete", "x", "here", "y", "-y"],
+        "",
+    );
+    assert_eq!(run.code, 1);
+    assert_eq!(run.stdout, "deleted topic here\n");
+    assert!(
+        run.stderr.contains("topic x: ") && run.stderr.contains("topic y: "),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("2 of 3 failed"), "{}", run.stderr);
+}
+
+#[test]
+fn a_deletion_without_a_terminal_needs_yes() {
+    let cluster = Cluster::start(1).with_topic("t", 1);
+    let run = strandctl(&cluster.bootstrap, &["topic", "delete", "t"], "y\n");
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("--yes"), "{}", run.stderr);
+    assert!(cluster.state().topics.contains_key("t"));
+}
+
+#[test]
+fn wrong_usage_exits_with_2_before_anything_is_asked() {
+    // Nobody listens there: that the exit code is 2 shows that nobody was asked.
+    let nobody = "127.0.0.1:1";
+    for arguments in [
+        &["topic", "create"][..],
+        &["topic", "create", "t", "--partitions", "0"],
+        &["topic", "create", "t", "--config", "novalue"],
+        &["consume", "t", "-o", "sometime"],
+        &["consume", "t", "-f", "%q"],
+        &["consume", "t", "-f", "%s", "--json"],
+        &["produce", "t", "-z", "rar"],
+        &["produce", "t", "--acks", "3"],
+        &["produce", "t", "-K", ""],
+        &["topic", "list", "-X", "security.protocol=SASL_SSL"],
+        &["topic", "list", "-X", "no.such.property=1"],
+        &["topic", "list", "--command-config", "/nonexistent"],
+        &["nonsense"],
+    ] {
+        let run = strandctl(nobody, arguments, "");
+        assert_eq!(run.code, 2, "{arguments:?}: {}", run.stderr);
+        assert_eq!(run.stdout, "");
+    }
+}
+
+#[test]
+fn an_unknown_topic_is_named() {
+    let cluster = Cluster::start(1);
+    for arguments in [&["consume", "nosuch", "-e"][..], &["topic", "describe", "nosuch"]] {
+        let run = strandctl(&cluster.bootstrap, arguments, "");
+        assert_eq!(run.code, 1);
+        assert!(
+            run.stderr
+                .contains("topic nosuch: UNKNOWN_TOPIC_OR_PARTITION (3)"),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn no_broker_is_told_at_once_with_a_remedy() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let run = strandctl(&address, &["topic", "list"], "");
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stderr.contains(&format!("cannot connect to {address}")),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        run.stderr.contains("STRANDCTL_BOOTSTRAP_SERVER"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn what_is_no_broker_costs_no_memory() {
+    for garbage in [
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+        &[0xff; 16],
+        &[0, 0, 0, 5, 1, 2, 3, 4, 5],
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(garbage).unwrap();
+        });
+        let run = strandctl(&address, &["topic", "list"], "");
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        server.join().unwrap();
+    }
+}

@@ -1,0 +1,167 @@
+//! The state of the cluster, and its listeners.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+
+use super::handlers;
+
+/// Something that goes wrong once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The batch is stored, and the connection closed in place of the answer.
+    LostAcknowledgement,
+    /// Metadata names this broker as the leader of every partition.
+    StaleMetadata(i32),
+    /// The next Fetch answers that the broker does not lead its partitions.
+    FetchMoved,
+    /// The records before this offset are gone when the next Fetch arrives.
+    DeletedBefore(i64),
+}
+
+/// A partition: its leader and its batches with their base offsets set.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) leader: i32,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) batches: Vec<(i64, Vec<u8>)>,
+    /// The last sequence and base offset of each producer.
+    pub(crate) producers: HashMap<i64, (i32, i64)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) brokers: BTreeMap<i32, SocketAddr>,
+    pub(crate) topics: BTreeMap<String, Vec<Partition>>,
+    pub(crate) configs: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) faults: Vec<Fault>,
+    /// The highest ApiVersions version, and Produce version, that the brokers know.
+    pub(crate) api_versions_max: i16,
+    pub(crate) produce_max: i16,
+    /// Produce requests seen, by broker and version.
+    pub(crate) produced: Vec<(i32, i16)>,
+    pub(crate) next_producer_id: i64,
+}
+
+impl State {
+    /// True, once, when this fault was asked for.
+    pub(crate) fn strikes(&mut self, fault: Fault) -> bool {
+        self.striking(|&planned| (planned == fault).then_some(()))
+            .is_some()
+    }
+
+    /// The first planned fault that `pick` finds something in; it strikes once.
+    pub(crate) fn striking<T>(&mut self, pick: impl Fn(&Fault) -> Option<T>) -> Option<T> {
+        let position = self.faults.iter().position(|fault| pick(fault).is_some())?;
+        pick(&self.faults.remove(position))
+    }
+
+    pub(crate) fn create(&mut self, topic: &str, partitions: usize) {
+        let brokers: Vec<i32> = self.brokers.keys().copied().collect();
+        let partition = |index: usize| Partition {
+            leader: brokers[index % brokers.len()],
+            start: 0,
+            end: 0,
+            batches: Vec::new(),
+            producers: HashMap::new(),
+        };
+        self.topics
+            .insert(topic.to_owned(), (0..partitions).map(partition).collect());
+    }
+}
+
+/// State and a bell that rings when records arrive.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(crate) arrived: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+/// Brokers 1 to `n` on free ports of the loopback address. Their threads end with the test's process.
+pub(crate) struct Cluster {
+    shared: Arc<Shared>,
+    pub(crate) bootstrap: String,
+}
+
+impl Cluster {
+    pub(crate) fn start(brokers: i32) -> Self {
+        let state = State {
+            api_versions_max: 4,
+            produce_max: 12,
+            next_producer_id: 1000,
+            ..State::default()
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            arrived: Condvar::new(),
+        });
+        let mut bootstrap = String::new();
+        for id in 1..=brokers {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            shared.lock().brokers.insert(id, address);
+            if id == 1 {
+                bootstrap = address.to_string();
+            }
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || serve(id, stream.unwrap(), &shared));
+                }
+            });
+        }
+        Self { shared, bootstrap }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
+    }
+
+    pub(crate) fn with_topic(self, topic: &str, partitions: usize) -> Self {
+        self.state().create(topic, partitions);
+        self
+    }
+
+    pub(crate) fn plan(&self, fault: Fault) {
+        self.state().faults.push(fault);
+    }
+
+    /// How many records a partition holds.
+    pub(crate) fn end_offset(&self, topic: &str, partition: usize) -> i64 {
+        self.state().topics[topic][partition].end
+    }
+}
+
+/// One connection: frames in, frames out, until either side has enough.
+fn serve(broker: i32, mut stream: TcpStream, shared: &Shared) {
+    let mut size = [0; 4];
+    while stream.read_exact(&mut size).is_ok() {
+        let mut frame = vec![0; u32::from_be_bytes(size) as usize];
+        if stream.read_exact(&mut frame).is_err() {
+            return;
+        }
+        match handlers::answer(broker, frame.into(), shared) {
+            handlers::Answer::Send(answer) => {
+                let size = (answer.len() as u32).to_be_bytes();
+                if stream
+                    .write_all(&size)
+                    .and_then(|()| stream.write_all(&answer))
+                    .is_err()
+                {
+                    return;
+                }
+            }
+            handlers::Answer::Nothing => {}
+            handlers::Answer::Close => return,
+        }
+    }
+}

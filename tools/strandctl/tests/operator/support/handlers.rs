@@ -1,0 +1,414 @@
+//! What the brokers answer.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
+use kafka_protocol::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult,
+};
+use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
+use kafka_protocol::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
+use kafka_protocol::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+use kafka_protocol::messages::{
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, CreateTopicsRequest, CreateTopicsResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse,
+    DescribeConfigsRequest, DescribeConfigsResponse, FetchRequest, FetchResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    ProduceRequest, ProduceResponse, ProducerId, RequestHeader, ResponseHeader, TopicName,
+};
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
+
+use super::cluster::{Fault, Partition, Shared, State};
+
+const OFFSET_OUT_OF_RANGE: i16 = 1;
+const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+const UNSUPPORTED_VERSION: i16 = 35;
+const TOPIC_ALREADY_EXISTS: i16 = 36;
+const INVALID_CONFIG: i16 = 40;
+
+/// What goes back.
+pub(crate) enum Answer {
+    Send(Vec<u8>),
+    Nothing,
+    Close,
+}
+
+/// Answers one frame.
+pub(crate) fn answer(broker: i32, mut frame: Bytes, shared: &Shared) -> Answer {
+    let key = ApiKey::try_from(i16::from_be_bytes([frame[0], frame[1]])).unwrap();
+    let version = i16::from_be_bytes([frame[2], frame[3]]);
+    let correlation_id = i32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]);
+    if key == ApiKey::ApiVersions && version > shared.lock().api_versions_max {
+        let refusal = api_versions(&shared.lock()).with_error_code(UNSUPPORTED_VERSION);
+        return send::<ApiVersionsRequest>(0, correlation_id, &refusal);
+    }
+    RequestHeader::decode(&mut frame, key.request_header_version(version)).unwrap();
+    macro_rules! call {
+        ($request:ty, $handler:expr) => {{
+            let request = <$request>::decode(&mut frame, version).unwrap();
+            let mut state = shared.lock();
+            send::<$request>(version, correlation_id, &$handler(&mut *state, request))
+        }};
+    }
+    match key {
+        ApiKey::ApiVersions => call!(ApiVersionsRequest, |state: &mut State, _| api_versions(state)),
+        ApiKey::Metadata => call!(MetadataRequest, metadata),
+        ApiKey::InitProducerId => call!(InitProducerIdRequest, init_producer_id),
+        ApiKey::ListOffsets => call!(ListOffsetsRequest, |state: &mut State, request| list_offsets(
+            state, broker, request
+        )),
+        ApiKey::CreateTopics => call!(CreateTopicsRequest, create_topics),
+        ApiKey::DeleteTopics => call!(DeleteTopicsRequest, delete_topics),
+        ApiKey::DescribeConfigs => call!(DescribeConfigsRequest, describe_configs),
+        ApiKey::IncrementalAlterConfigs => call!(IncrementalAlterConfigsRequest, alter_configs),
+        ApiKey::DescribeCluster => call!(DescribeClusterRequest, describe_cluster),
+        ApiKey::Produce => {
+            let request = ProduceRequest::decode(&mut frame, version).unwrap();
+            let acks = request.acks;
+            let mut state = shared.lock();
+            state.produced.push((broker, version));
+            let response = produce(&mut state, broker, request);
+            shared.arrived.notify_all();
+            if state.strikes(Fault::LostAcknowledgement) {
+                Answer::Close
+            } else if acks == 0 {
+                Answer::Nothing
+            } else {
+                send::<ProduceRequest>(version, correlation_id, &response)
+            }
+        }
+        ApiKey::Fetch => {
+            let request = FetchRequest::decode(&mut frame, version).unwrap();
+            send::<FetchRequest>(version, correlation_id, &long_poll(shared, broker, &request))
+        }
+        other => panic!("strandctl asked for {other:?}"),
+    }
+}
+
+fn send<R: Request>(version: i16, correlation_id: i32, response: &R::Response) -> Answer {
+    let mut out = BytesMut::new();
+    let header = ResponseHeader::default().with_correlation_id(correlation_id);
+    header
+        .encode(&mut out, <R::Response as HeaderVersion>::header_version(version))
+        .unwrap();
+    response.encode(&mut out, version).unwrap();
+    Answer::Send(out.to_vec())
+}
+
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
+}
+
+fn api_versions(state: &State) -> ApiVersionsResponse {
+    let ranges = [
+        (ApiKey::Produce, 3, state.produce_max),
+        (ApiKey::Fetch, 4, 18),
+        (ApiKey::ListOffsets, 1, 10),
+        (ApiKey::Metadata, 0, 13),
+        (ApiKey::ApiVersions, 0, state.api_versions_max),
+        (ApiKey::CreateTopics, 2, 7),
+        (ApiKey::DeleteTopics, 1, 6),
+        (ApiKey::InitProducerId, 0, 5),
+        (ApiKey::DescribeConfigs, 1, 4),
+        (ApiKey::IncrementalAlterConfigs, 0, 1),
+        (ApiKey::DescribeCluster, 0, 2),
+    ];
+    let keys = ranges.map(|(key, min, max)| {
+        ApiVersion::default()
+            .with_api_key(key as i16)
+            .with_min_version(min)
+            .with_max_version(max)
+    });
+    ApiVersionsResponse::default().with_api_keys(keys.to_vec())
+}
+
+fn metadata(state: &mut State, request: MetadataRequest) -> MetadataResponse {
+    let stale = state.striking(|fault| match fault {
+        Fault::StaleMetadata(leader) => Some(*leader),
+        _ => None,
+    });
+    let names: Vec<String> = match &request.topics {
+        None => state.topics.keys().cloned().collect(),
+        Some(topics) => topics
+            .iter()
+            .filter_map(|topic| topic.name.as_ref().map(|name| name.to_string()))
+            .collect(),
+    };
+    let topics = names.iter().map(|name| {
+        let topic = MetadataResponseTopic::default().with_name(Some(TopicName(text(name))));
+        let Some(partitions) = state.topics.get(name) else {
+            return topic.with_error_code(UNKNOWN_TOPIC_OR_PARTITION);
+        };
+        let partitions = partitions.iter().enumerate().map(|(index, partition)| {
+            let leader = BrokerId(stale.unwrap_or(partition.leader));
+            MetadataResponsePartition::default()
+                .with_partition_index(index as i32)
+                .with_leader_id(leader)
+                .with_replica_nodes(vec![leader])
+                .with_isr_nodes(vec![leader])
+        });
+        topic.with_partitions(partitions.collect())
+    });
+    let topics = topics.collect();
+    let brokers = state.brokers.iter().map(|(&id, address)| {
+        MetadataResponseBroker::default()
+            .with_node_id(BrokerId(id))
+            .with_host(text(&address.ip().to_string()))
+            .with_port(address.port().into())
+    });
+    MetadataResponse::default()
+        .with_brokers(brokers.collect())
+        .with_cluster_id(Some(text("fake")))
+        .with_controller_id(BrokerId(1))
+        .with_topics(topics)
+}
+
+fn init_producer_id(state: &mut State, _: InitProducerIdRequest) -> InitProducerIdResponse {
+    state.next_producer_id += 1;
+    InitProducerIdResponse::default()
+        .with_producer_id(ProducerId(state.next_producer_id))
+        .with_producer_epoch(0)
+}
+
+/// The partition of a request that this broker leads.
+fn led<'a>(state: &'a mut State, broker: i32, topic: &str, index: i32) -> Result<&'a mut Partition, i16> {
+    let partition = state
+        .topics
+        .get_mut(topic)
+        .and_then(|partitions| partitions.get_mut(index as usize));
+    match partition {
+        None => Err(UNKNOWN_TOPIC_OR_PARTITION),
+        Some(partition) if partition.leader != broker => Err(NOT_LEADER_OR_FOLLOWER),
+        Some(partition) => Ok(partition),
+    }
+}
+
+fn list_offsets(state: &mut State, broker: i32, request: ListOffsetsRequest) -> ListOffsetsResponse {
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            let answer = ListOffsetsPartitionResponse::default().with_partition_index(asked.partition_index);
+            match led(state, broker, &topic.name, asked.partition_index) {
+                Err(code) => answer.with_error_code(code),
+                Ok(partition) => answer.with_offset(if asked.timestamp == -2 {
+                    partition.start
+                } else {
+                    partition.end
+                }),
+            }
+        });
+        let partitions = partitions.collect();
+        ListOffsetsTopicResponse::default()
+            .with_name(topic.name)
+            .with_partitions(partitions)
+    });
+    ListOffsetsResponse::default().with_topics(topics.collect())
+}
+
+/// The field of a batch header at a byte position.
+fn field<const N: usize>(batch: &[u8], at: usize) -> [u8; N] {
+    batch[at..at + N].try_into().unwrap()
+}
+
+fn produce(state: &mut State, broker: i32, request: ProduceRequest) -> ProduceResponse {
+    let topics = request.topic_data.into_iter().map(|topic| {
+        let partitions = topic.partition_data.into_iter().map(|data| {
+            let answer = PartitionProduceResponse::default().with_index(data.index);
+            match led(state, broker, &topic.name, data.index) {
+                Err(code) => answer.with_error_code(code).with_base_offset(-1),
+                Ok(partition) => answer.with_base_offset(append(partition, &data.records.unwrap())),
+            }
+        });
+        let partitions = partitions.collect();
+        TopicProduceResponse::default()
+            .with_name(topic.name)
+            .with_partition_responses(partitions)
+    });
+    ProduceResponse::default().with_responses(topics.collect())
+}
+
+/// Stores a batch, or finds it stored by its sequence. Returns its base offset.
+fn append(partition: &mut Partition, records: &[u8]) -> i64 {
+    let producer_id = i64::from_be_bytes(field(records, 43));
+    let sequence = i32::from_be_bytes(field(records, 53));
+    if let Some(&(last, base_offset)) = partition.producers.get(&producer_id)
+        && producer_id >= 0
+        && last == sequence
+    {
+        return base_offset;
+    }
+    let base_offset = partition.end;
+    let mut batch = records.to_vec();
+    batch[..8].copy_from_slice(&base_offset.to_be_bytes());
+    partition.end += i64::from(i32::from_be_bytes(field(records, 23))) + 1;
+    partition.batches.push((base_offset, batch));
+    partition.producers.insert(producer_id, (sequence, base_offset));
+    base_offset
+}
+
+/// Waits for records as long as the request allows.
+fn long_poll(shared: &Shared, broker: i32, request: &FetchRequest) -> FetchResponse {
+    let mut state = shared.lock();
+    if state.strikes(Fault::FetchMoved) {
+        return fetch(&mut state, -1, request).0;
+    }
+    let deleted = state.striking(|fault| match fault {
+        Fault::DeletedBefore(offset) => Some(*offset),
+        _ => None,
+    });
+    if let Some(offset) = deleted {
+        state
+            .topics
+            .values_mut()
+            .flatten()
+            .for_each(|partition| partition.start = offset);
+    }
+    let (response, empty) = fetch(&mut state, broker, request);
+    if !empty {
+        return response;
+    }
+    let wait = Duration::from_millis(request.max_wait_ms as u64);
+    let (mut state, _) = shared.arrived.wait_timeout(state, wait).unwrap();
+    fetch(&mut state, broker, request).0
+}
+
+fn fetch(state: &mut State, broker: i32, request: &FetchRequest) -> (FetchResponse, bool) {
+    let mut empty = true;
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            let answer = PartitionData::default().with_partition_index(asked.partition);
+            let (code, records) = match led(state, broker, &topic.topic, asked.partition) {
+                Err(code) => (code, Bytes::new()),
+                Ok(partition) if !(partition.start..=partition.end).contains(&asked.fetch_offset) => {
+                    (OFFSET_OUT_OF_RANGE, Bytes::new())
+                }
+                Ok(partition) => (0, batch_with(partition, asked.fetch_offset)),
+            };
+            empty &= code == 0 && records.is_empty();
+            answer.with_error_code(code).with_records(Some(records))
+        });
+        let partitions = partitions.collect();
+        FetchableTopicResponse::default()
+            .with_topic(topic.topic.clone())
+            .with_partitions(partitions)
+    });
+    let response = FetchResponse::default().with_responses(topics.collect());
+    (response, empty)
+}
+
+/// The one batch that holds an offset: many small answers are the harder case for a consumer.
+fn batch_with(partition: &Partition, offset: i64) -> Bytes {
+    let batch = partition
+        .batches
+        .iter()
+        .rev()
+        .find(|(base_offset, _)| *base_offset <= offset);
+    match batch {
+        Some((_, batch)) if offset < partition.end => Bytes::copy_from_slice(batch),
+        _ => Bytes::new(),
+    }
+}
+
+fn create_topics(state: &mut State, request: CreateTopicsRequest) -> CreateTopicsResponse {
+    let topics = request.topics.into_iter().map(|topic| {
+        let answer = CreatableTopicResult::default().with_name(topic.name.clone());
+        if state.topics.contains_key(topic.name.as_str()) {
+            let words = Some(text("it is there already"));
+            return answer
+                .with_error_code(TOPIC_ALREADY_EXISTS)
+                .with_error_message(words);
+        }
+        let partitions = topic.num_partitions.max(1);
+        state.create(&topic.name, partitions as usize);
+        answer.with_num_partitions(partitions).with_replication_factor(1)
+    });
+    CreateTopicsResponse::default().with_topics(topics.collect())
+}
+
+fn delete_topics(state: &mut State, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
+    let topics = request.topics.into_iter().map(|topic| {
+        let name = topic.name.unwrap();
+        let known = state.topics.remove(name.as_str()).is_some();
+        let code = if known { 0 } else { UNKNOWN_TOPIC_OR_PARTITION };
+        DeletableTopicResult::default()
+            .with_name(Some(name))
+            .with_error_code(code)
+    });
+    DeleteTopicsResponse::default().with_responses(topics.collect())
+}
+
+fn describe_configs(state: &mut State, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
+    let results = request.resources.into_iter().map(|resource| {
+        let set = state
+            .configs
+            .get(resource.resource_name.as_str())
+            .cloned()
+            .unwrap_or_default();
+        let configs = set.into_iter().map(|(key, value)| {
+            DescribeConfigsResourceResult::default()
+                .with_name(text(&key))
+                .with_value(Some(text(&value)))
+                .with_config_source(1)
+        });
+        DescribeConfigsResult::default()
+            .with_resource_type(resource.resource_type)
+            .with_resource_name(resource.resource_name)
+            .with_configs(configs.collect())
+    });
+    DescribeConfigsResponse::default().with_results(results.collect())
+}
+
+fn alter_configs(
+    state: &mut State,
+    request: IncrementalAlterConfigsRequest,
+) -> IncrementalAlterConfigsResponse {
+    let responses = request.resources.into_iter().map(|resource| {
+        let mut answer =
+            AlterConfigsResourceResponse::default().with_resource_name(resource.resource_name.clone());
+        let configs = state
+            .configs
+            .entry(resource.resource_name.to_string())
+            .or_default();
+        for change in resource.configs {
+            match (change.config_operation, change.value) {
+                (0, Some(value)) if change.name.as_str().contains('.') => {
+                    configs.insert(change.name.to_string(), value.to_string());
+                }
+                (1, _) => {
+                    configs.remove(change.name.as_str());
+                }
+                _ => {
+                    answer = answer
+                        .with_error_code(INVALID_CONFIG)
+                        .with_error_message(Some(text("no such key")))
+                }
+            }
+        }
+        answer
+    });
+    IncrementalAlterConfigsResponse::default().with_responses(responses.collect())
+}
+
+fn describe_cluster(state: &mut State, _: DescribeClusterRequest) -> DescribeClusterResponse {
+    use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
+    let brokers = state.brokers.iter().map(|(&id, address)| {
+        DescribeClusterBroker::default()
+            .with_broker_id(BrokerId(id))
+            .with_host(text(&address.ip().to_string()))
+            .with_port(address.port().into())
+    });
+    DescribeClusterResponse::default()
+        .with_cluster_id(text("fake"))
+        .with_controller_id(BrokerId(1))
+        .with_brokers(brokers.collect())
+}
