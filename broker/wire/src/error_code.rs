@@ -196,6 +196,10 @@ impl ErrorCode {
     }
 }
 
+#[expect(
+    clippy::derivable_impls,
+    reason = "the table has no place for an attribute on one variant"
+)]
 impl Default for ErrorCode {
     fn default() -> Self {
         ErrorCode::None
@@ -236,7 +240,10 @@ mod tests {
                 continue;
             }
             assert_eq!(theirs.code(), code.code());
-            assert_eq!(theirs.is_retriable(), code.is_retriable(), "{code}");
+            // The crate still has CONCURRENT_TRANSACTIONS as final; in Kafka 4.2 it is retriable.
+            if *code != ErrorCode::ConcurrentTransactions {
+                assert_eq!(theirs.is_retriable(), code.is_retriable(), "{code}");
+            }
         }
     }
 }
