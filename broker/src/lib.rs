@@ -2,5 +2,8 @@
 
 pub mod admin;
 pub mod config;
+mod connection;
 pub mod control;
+mod handlers;
 pub mod node;
+pub mod shard;

@@ -1,0 +1,128 @@
+//! Taking connections, under the caps of the node.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use strandline_runtime::runtime::IpAddr;
+use strandline_runtime::{Queue, Runtime, SocketAddr, TcpListener, TcpStream};
+use strandline_storage::disk::Disk;
+
+use super::{Connection, reader, writer};
+use crate::node::connections::{ConnectionPlace, ConnectionRefused};
+use crate::shard::{Shard, add};
+
+/// After a failed accept (no descriptors left, usually) others get time to close.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Accepts connections of one listener until the shard stops.
+pub(crate) async fn accept<R: Runtime, D: Disk>(
+    shard: Rc<Shard<R, D>>,
+    listener: R::Listener,
+    name: Rc<str>,
+) {
+    let mut stop = pin!(shard.stop_requested());
+    loop {
+        let accepted = {
+            let accept = pin!(listener.accept());
+            match select(accept, stop.as_mut()).await {
+                Either::Left((accepted, _)) => accepted,
+                Either::Right(_) => return,
+            }
+        };
+        match accepted {
+            Ok((stream, peer)) => admit(&shard, stream, peer, name.clone()),
+            Err(error) => {
+                shard
+                    .refusals
+                    .log_close(shard.runtime.now(), &name, &format!("accept failed: {error}"));
+                shard.runtime.sleep(ACCEPT_RETRY).await;
+            }
+        }
+        shard.runtime.yield_if_needed().await;
+    }
+}
+
+fn admit<R: Runtime, D: Disk>(
+    shard: &Rc<Shard<R, D>>,
+    stream: R::Stream,
+    peer: SocketAddr,
+    listener: Rc<str>,
+) {
+    let place = match take_place(shard, peer.ip()) {
+        Ok(place) => place,
+        Err(refused) => {
+            let reason = match refused {
+                ConnectionRefused::Node => "max.connections is reached",
+                ConnectionRefused::Address => "the address has max.connections.per.ip",
+            };
+            add(&shard.metrics.connections_refused, 1);
+            shard.refusals.log_close(shard.runtime.now(), &peer, reason);
+            return;
+        }
+    };
+    let id = shard.next_connection_id();
+    let connection = Rc::new(Connection::new(id, peer, listener, shard.runtime.now()));
+    shard.connections.borrow_mut().insert(id, connection.clone());
+    let (reading, writing) = stream.split();
+    let ended = Rc::new(End {
+        shard: shard.clone(),
+        id,
+        _place: place,
+        halves: Cell::new(2),
+    });
+    let other = ended.clone();
+    let (for_reader, for_writer) = (connection.clone(), connection);
+    shard.runtime.spawn(Queue::Latency, {
+        let shard = shard.clone();
+        async move {
+            reader::run(shard, for_reader, reading).await;
+            ended.half_ended();
+        }
+    });
+    shard.runtime.spawn(Queue::Latency, {
+        let shard = shard.clone();
+        async move {
+            writer::run(shard, for_writer, writing).await;
+            other.half_ended();
+        }
+    });
+}
+
+fn take_place<R: Runtime, D: Disk>(
+    shard: &Shard<R, D>,
+    address: IpAddr,
+) -> Result<ConnectionPlace, ConnectionRefused> {
+    let settings = shard.settings();
+    let of_address = if settings.max_connections_per_ip_overrides.is_empty() {
+        settings.max_connections_per_ip
+    } else {
+        let named = settings
+            .max_connections_per_ip_overrides
+            .get(&address.to_string());
+        named.copied().unwrap_or(settings.max_connections_per_ip)
+    };
+    shard
+        .connection_limits
+        .admit(address, settings.max_connections, of_address)
+}
+
+/// Takes the connection off the shard's books once both tasks have ended.
+struct End<R: Runtime, D: Disk> {
+    shard: Rc<Shard<R, D>>,
+    id: u64,
+    _place: ConnectionPlace,
+    halves: Cell<u8>,
+}
+
+impl<R: Runtime, D: Disk> End<R, D> {
+    fn half_ended(&self) {
+        self.halves.set(self.halves.get() - 1);
+        if self.halves.get() == 0 {
+            self.shard.connections.borrow_mut().remove(&self.id);
+            self.shard.connection_ended.notify_all();
+        }
+    }
+}

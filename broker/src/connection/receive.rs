@@ -1,0 +1,265 @@
+//! Receive memory: one buffer a connection that has bytes, and the bound over all of them.
+//!
+//! An idle connection holds no buffer. A frame's buffer grows with the bytes that came, never with the size that the
+//! client announced. All buffers together take at most the pool's limit; beyond it only the connection whose frame
+//! has been incomplete for the longest goes on, so that one frame always gets through.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use strandline_runtime::Monotonic;
+use strandline_runtime::local::Event;
+
+/// The first buffer of a connection.
+const INITIAL_BYTES: usize = 4096;
+/// A buffer grows by this factor: what is reserved stays within a small multiple of what was received.
+const GROWTH: usize = 4;
+/// A connection whose small frames fill its buffer gets up to this much, to read many frames at once.
+const BATCH_READ_BYTES: usize = 64 << 10;
+
+/// The receive memory of one shard.
+pub(crate) struct ReceivePool {
+    limit: usize,
+    used: Cell<usize>,
+    /// Connections that wait to grow, the oldest incomplete frame first.
+    growing: RefCell<BTreeSet<(Monotonic, u64)>>,
+    freed: Event,
+}
+
+impl ReceivePool {
+    pub(crate) fn new(limit: usize) -> Rc<Self> {
+        Rc::new(Self {
+            limit,
+            used: Cell::new(0),
+            growing: RefCell::default(),
+            freed: Event::new(),
+        })
+    }
+
+    /// Bytes reserved by all connections.
+    pub(crate) fn used(&self) -> usize {
+        self.used.get()
+    }
+
+    /// Whether more than half is in use: connections then give their buffers back as soon as they are empty.
+    fn is_tight(&self) -> bool {
+        self.used.get() > self.limit / 2
+    }
+
+    /// Reserves `bytes` for the connection `id`, whose frame is incomplete since `since`.
+    async fn reserve(&self, bytes: usize, since: Monotonic, id: u64) {
+        if self.used.get() + bytes > self.limit {
+            let key = (since, id);
+            let _place = Place { pool: self, key };
+            self.growing.borrow_mut().insert(key);
+            loop {
+                let freed = self.freed.wait();
+                let oldest = self.growing.borrow().first() == Some(&key);
+                if oldest || self.used.get() + bytes <= self.limit {
+                    break;
+                }
+                freed.await;
+            }
+        }
+        self.used.set(self.used.get() + bytes);
+    }
+
+    fn release(&self, bytes: usize) {
+        self.used.set(self.used.get() - bytes);
+        if !self.growing.borrow().is_empty() {
+            self.freed.notify_all();
+        }
+    }
+}
+
+/// A place in the queue of growing connections.
+struct Place<'a> {
+    pool: &'a ReceivePool,
+    key: (Monotonic, u64),
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.pool.growing.borrow_mut().remove(&self.key);
+        self.pool.freed.notify_all();
+    }
+}
+
+/// The bytes of one connection that are received and not yet served.
+pub(crate) struct ReceiveBuffer {
+    pool: Rc<ReceivePool>,
+    id: u64,
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl ReceiveBuffer {
+    pub(crate) fn new(pool: Rc<ReceivePool>, id: u64) -> Self {
+        Self {
+            pool,
+            id,
+            bytes: Vec::new(),
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// What was received and not consumed.
+    pub(crate) fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Whether nothing waits in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether it holds memory.
+    pub(crate) fn holds_memory(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// Drops the first `count` bytes.
+    pub(crate) fn consume(&mut self, count: usize) {
+        assert!(count <= self.end - self.start, "consumed more than was received");
+        self.start += count;
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+            if self.pool.is_tight() {
+                self.release();
+            }
+        }
+    }
+
+    /// Gives the memory back; only when empty.
+    pub(crate) fn release(&mut self) {
+        assert!(self.is_empty(), "released a buffer with bytes in it");
+        self.pool.release(self.bytes.len());
+        self.bytes = Vec::new();
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// Makes room to read on. `wanted` is the size of the incomplete frame with its prefix, 0 if not yet known.
+    pub(crate) async fn make_room(&mut self, wanted: usize, since: Monotonic) {
+        let size = self.bytes.len();
+        if self.start > 0 && (self.end == size || self.start + wanted > size) {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.end < size {
+            return;
+        }
+        let ceiling = wanted.max(BATCH_READ_BYTES);
+        let grown = if size == 0 {
+            INITIAL_BYTES
+        } else {
+            (size * GROWTH).min(ceiling).max(size + 1)
+        };
+        self.pool.reserve(grown - size, since, self.id).await;
+        self.bytes.resize(grown, 0);
+    }
+
+    /// The room to read into.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    /// `count` bytes were read into the room.
+    pub(crate) fn received(&mut self, count: usize) {
+        self.end += count;
+        debug_assert!(self.end <= self.bytes.len());
+    }
+
+    /// Puts bytes in that were read elsewhere; there must be room.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.room()[..bytes.len()].copy_from_slice(bytes);
+        self.received(bytes.len());
+    }
+}
+
+impl Drop for ReceiveBuffer {
+    fn drop(&mut self) {
+        self.pool.release(self.bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn fill(buffer: &mut ReceiveBuffer, wanted: usize, since: u64) -> bool {
+        if buffer
+            .make_room(wanted, Monotonic(since))
+            .now_or_never()
+            .is_none()
+        {
+            return false;
+        }
+        let room = buffer.room().len();
+        buffer.received(room);
+        true
+    }
+
+    #[test]
+    fn grows_with_what_came_and_not_with_what_was_announced() {
+        let pool = ReceivePool::new(1 << 30);
+        let mut buffer = ReceiveBuffer::new(pool.clone(), 1);
+        assert!(fill(&mut buffer, 100 << 20, 0));
+        assert_eq!(pool.used(), INITIAL_BYTES);
+        assert!(fill(&mut buffer, 100 << 20, 0));
+        assert_eq!(pool.used(), INITIAL_BYTES * GROWTH);
+        let all = buffer.filled().len();
+        buffer.consume(all);
+        buffer.release();
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn ends_exactly_at_a_large_frame() {
+        let pool = ReceivePool::new(1 << 30);
+        let mut buffer = ReceiveBuffer::new(pool, 1);
+        while buffer.filled().len() < 200_000 {
+            assert!(fill(&mut buffer, 200_000, 0));
+        }
+        assert_eq!(buffer.filled().len(), 200_000);
+    }
+
+    #[test]
+    fn beyond_the_limit_only_the_oldest_goes_on() {
+        let pool = ReceivePool::new(2 * INITIAL_BYTES);
+        let mut old = ReceiveBuffer::new(pool.clone(), 1);
+        let mut young = ReceiveBuffer::new(pool.clone(), 2);
+        assert!(fill(&mut old, 1 << 20, 10));
+        assert!(fill(&mut young, 1 << 20, 20));
+        let mut old_grows = Box::pin(old.make_room(1 << 20, Monotonic(10)));
+        let mut young_grows = Box::pin(young.make_room(1 << 20, Monotonic(20)));
+        // The young one asks first and is let on, since nobody older waits; from then on both are over the limit.
+        assert!((&mut old_grows).now_or_never().is_some());
+        assert!((&mut young_grows).now_or_never().is_some());
+        drop((old_grows, young_grows));
+        let room = old.room().len();
+        old.received(room);
+        let room = young.room().len();
+        young.received(room);
+        let third = ReceiveBuffer::new(pool.clone(), 3);
+        drop(third);
+        let mut waits = ReceiveBuffer::new(pool.clone(), 4);
+        let key = (Monotonic(5), 9);
+        pool.growing.borrow_mut().insert(key);
+        {
+            let mut first_read = Box::pin(waits.make_room(0, Monotonic(30)));
+            assert!((&mut first_read).now_or_never().is_none());
+            pool.growing.borrow_mut().remove(&key);
+            drop(old);
+            drop(young);
+            assert!((&mut first_read).now_or_never().is_some());
+        }
+        drop(waits);
+        assert_eq!(pool.used(), 0);
+    }
+}

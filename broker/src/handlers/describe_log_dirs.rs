@@ -1,0 +1,92 @@
+//! DescribeLogDirs: what this shard holds, and the space around it. Each shard lists its own partitions alone, so that a
+//! tool which asks every broker counts each replica once.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use strandline_runtime::Runtime;
+use strandline_storage::disk::Disk;
+use strandline_wire::ErrorCode;
+use strandline_wire::messages::describe_log_dirs_response::{
+    DescribeLogDirsPartition, DescribeLogDirsResponse, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
+use strandline_wire::messages::{DescribeLogDirsRequest, TopicName};
+use strandline_wire::protocol::StrBytes;
+
+use super::Request;
+use crate::connection::{Answer, Close};
+use crate::shard::Topic;
+
+/// The numbers asked of each topic; `None` asks for all topics.
+type Asked = Option<BTreeMap<TopicName, Vec<i32>>>;
+
+pub(super) async fn serve<R: Runtime, D: Disk>(
+    request: &Request<R, D>,
+    body: Bytes,
+) -> Result<Answer<D>, Close> {
+    let asked: DescribeLogDirsRequest = request.decode(body)?;
+    let asked: Asked = asked.topics.map(|topics| {
+        topics
+            .into_iter()
+            .map(|topic| (topic.topic, topic.partitions))
+            .collect()
+    });
+    let shard = &request.shard;
+    let directory = StrBytes::from_string(shard.directory.display().to_string());
+    let mut result = DescribeLogDirsResult::default().with_log_dir(directory);
+    let code = match (shard.store.stopped(), shard.disk.space(&shard.directory).await) {
+        (None, Ok(space)) => {
+            let mut topics = Vec::new();
+            for topic in shard.topics.all() {
+                topics.extend(describe(&topic, &asked));
+                shard.runtime.yield_if_needed().await;
+            }
+            result = result
+                .with_topics(topics)
+                .with_total_bytes(saturated(space.total_bytes))
+                .with_usable_bytes(saturated(space.free_bytes));
+            ErrorCode::None
+        }
+        (Some(stopped), _) => {
+            request.refused(ErrorCode::KafkaStorageError, &"-", -1, &stopped.to_string());
+            ErrorCode::KafkaStorageError
+        }
+        (None, Err(error)) => {
+            request.refused(ErrorCode::KafkaStorageError, &"-", -1, &error.to_string());
+            ErrorCode::KafkaStorageError
+        }
+    };
+    result = result.with_error_code(code.code());
+    request.encode(
+        &DescribeLogDirsResponse::default().with_results(vec![result]),
+        std::iter::once(code),
+    )
+}
+
+fn describe<D: Disk>(topic: &Topic<D>, asked: &Asked) -> Option<DescribeLogDirsTopic> {
+    let name = TopicName(StrBytes::from_string(topic.name.to_string()));
+    let numbers = match asked {
+        None => None,
+        Some(asked) => Some(asked.get(&name)?),
+    };
+    let partitions: Vec<_> = topic
+        .led()
+        .iter()
+        .filter(|partition| numbers.is_none_or(|numbers| numbers.contains(&partition.number)))
+        .map(|partition| {
+            DescribeLogDirsPartition::default()
+                .with_partition_index(partition.number)
+                .with_partition_size(saturated(partition.log.size_bytes()))
+                .with_offset_lag((partition.high_watermark() - partition.log.end_offset()).max(0))
+        })
+        .collect();
+    (!partitions.is_empty()).then(|| {
+        DescribeLogDirsTopic::default()
+            .with_name(name)
+            .with_partitions(partitions)
+    })
+}
+
+fn saturated(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,273 @@
+//! A shard's life: open, listen, serve, stop in order.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use strandline_core::fetch_session::FetchSessionCache;
+use strandline_core::metadata::{BrokerId, MetadataOffset};
+use strandline_runtime::local::Event;
+use strandline_runtime::{Queue, Runtime, SocketAddr, TcpListener};
+use strandline_storage::disk::Disk;
+use strandline_storage::{OpenError, RecoveryReport, Store, StoreOptions};
+use thiserror::Error;
+
+use super::image::{ImageApplier, Recovered};
+use super::topics::{Observer, Topics};
+use super::{Deadlines, Metrics, Outgoing, ProducerIds, Refusals, Shard, report};
+use crate::config::BrokerConfig;
+use crate::connection::{self, ReceivePool};
+use crate::node::context::{ShardContext, ShardListener, ShardMessage, StartedShard};
+
+/// How long running requests may take to end once the shard stops; what is left is cut off.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Requests being received, and records on their way out, take at most this part of the shard's memory each.
+const CONNECTION_MEMORY_PART: u64 = 4;
+
+/// Why a shard could not start or go on.
+#[derive(Debug, Error)]
+pub enum ShardError {
+    /// The store did not open.
+    #[error("shard {shard}: {source}")]
+    Open {
+        /// Which shard.
+        shard: u32,
+        /// Why.
+        source: OpenError,
+    },
+    /// An address could not be bound.
+    #[error("listener {listener}: cannot listen on {address}: {source}")]
+    Listen {
+        /// The listener's name.
+        listener: String,
+        /// Where it should listen.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The control thread is gone.
+    #[error("shard {0}: the control thread ended")]
+    ControlGone(u32),
+}
+
+/// Runs one shard until it is told to stop.
+///
+/// # Errors
+/// [`ShardError`] if it cannot start.
+pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext) -> Result<(), ShardError> {
+    let topics: Rc<Topics<D>> = Rc::default();
+    let (store, recovery) = open_store(&runtime, &disk, &context, topics.clone()).await?;
+    let listeners = bind(&runtime, &context.listeners).await?;
+    let started = StartedShard {
+        addresses: listeners
+            .iter()
+            .map(|(_, listener)| listener.local_address())
+            .collect(),
+        metadata_offset: MetadataOffset(recovery.metadata_offset),
+    };
+    let mut mailbox = context.mailbox;
+    let shard = Rc::new(new_shard(
+        runtime,
+        disk,
+        store,
+        topics,
+        Parts {
+            number: context.shard,
+            broker_id: context.broker_id,
+            directory: context.directory,
+            config: context.config,
+            control: context.control,
+            images: context.image,
+            connection_limits: context.connections,
+        },
+    ));
+    shard
+        .runtime
+        .spawn(Queue::Latency, shard.deadlines.clone().run(shard.runtime.clone()));
+    shard
+        .runtime
+        .spawn(Queue::Latency, connection::sweep(shard.clone()));
+    shard.control.started(shard.number, started);
+
+    let mut applier = ImageApplier::new(shard.clone(), Recovered::from(&recovery));
+    let mut listeners = Some(listeners);
+    loop {
+        match mailbox.receive().await {
+            Some(ShardMessage::ImageChanged) => {
+                applier.apply(shard.images.take()).await;
+                for (name, listener) in listeners.take().into_iter().flatten() {
+                    shard
+                        .runtime
+                        .spawn(Queue::Latency, connection::accept(shard.clone(), listener, name));
+                }
+            }
+            Some(ShardMessage::Report(reply)) => {
+                shard
+                    .runtime
+                    .spawn(Queue::Background, report::answer(shard.clone(), reply));
+            }
+            Some(ShardMessage::Stop) => break,
+            None => return Err(ShardError::ControlGone(shard.number)),
+        }
+    }
+    stop(&shard).await;
+    Ok(())
+}
+
+async fn open_store<R: Runtime, D: Disk>(
+    runtime: &R,
+    disk: &D,
+    context: &ShardContext,
+    topics: Rc<Topics<D>>,
+) -> Result<(Store<R, D>, RecoveryReport), ShardError> {
+    let shard = context.shard;
+    let options = store_options(context);
+    let failed = |source| ShardError::Open { shard, source };
+    if context.format {
+        Store::format(runtime.clone(), disk.clone(), &options)
+            .await
+            .map_err(failed)?;
+    }
+    let observer = Rc::new(Observer {
+        runtime: runtime.clone(),
+        topics,
+        shard,
+    });
+    let (store, recovery) = Store::open(runtime.clone(), disk.clone(), options, observer)
+        .await
+        .map_err(failed)?;
+    if !recovery.clean && !context.format {
+        tracing::info!(
+            shard,
+            entries = recovery.entries,
+            frames = recovery.frames,
+            torn_tail = recovery.torn_tail,
+            "journal replayed"
+        );
+    }
+    for (partition, offset) in &recovery.damaged {
+        tracing::error!(shard, %partition, offset, "damaged: not served from this offset on");
+    }
+    Ok((store, recovery))
+}
+
+fn store_options(context: &ShardContext) -> StoreOptions {
+    let config = &context.config;
+    let settings = config.broker_settings(&context.image.latest(), context.broker_id);
+    StoreOptions {
+        journal_bytes: config.journal_bytes,
+        direct_bytes: usize::try_from(config.direct_bytes).unwrap_or(usize::MAX),
+        disk_free_min_bytes: config.disk_free_min_bytes,
+        producer_expiration_ms: settings.producer_id_expiration_ms,
+        ..StoreOptions::new(
+            context.directory.clone(),
+            context.shard,
+            config.shard_memory_bytes,
+        )
+    }
+}
+
+async fn bind<R: Runtime>(
+    runtime: &R,
+    listeners: &[ShardListener],
+) -> Result<Vec<(Rc<str>, R::Listener)>, ShardError> {
+    let mut bound = Vec::with_capacity(listeners.len());
+    for listener in listeners {
+        let socket = runtime
+            .listen(listener.address)
+            .await
+            .map_err(|source| ShardError::Listen {
+                listener: listener.name.clone(),
+                address: listener.address,
+                source,
+            })?;
+        bound.push((Rc::from(listener.name.as_str()), socket));
+    }
+    Ok(bound)
+}
+
+/// What a shard takes from its context.
+struct Parts {
+    number: u32,
+    broker_id: BrokerId,
+    directory: std::path::PathBuf,
+    config: std::sync::Arc<BrokerConfig>,
+    control: crate::node::context::ControlClient,
+    images: crate::node::context::ImageSlot,
+    connection_limits: crate::node::connections::ConnectionLimits,
+}
+
+fn new_shard<R: Runtime, D: Disk>(
+    runtime: R,
+    disk: D,
+    store: Store<R, D>,
+    topics: Rc<Topics<D>>,
+    parts: Parts,
+) -> Shard<R, D> {
+    let connection_bytes =
+        usize::try_from(store.budget().limit() / CONNECTION_MEMORY_PART).unwrap_or(usize::MAX);
+    let image = std::sync::Arc::default();
+    let settings = parts.config.broker_settings(&image, parts.broker_id);
+    Shard {
+        runtime,
+        disk,
+        number: parts.number,
+        broker_id: parts.broker_id,
+        directory: parts.directory,
+        sessions: RefCell::new(FetchSessionCache::new(parts.config.fetch_sessions_max)),
+        config: parts.config,
+        control: parts.control,
+        images: parts.images,
+        store,
+        image: RefCell::new(image),
+        settings: RefCell::new(Rc::new(settings)),
+        topics,
+        deadlines: Rc::new(Deadlines::default()),
+        producer_ids: ProducerIds::default(),
+        receive: ReceivePool::new(connection_bytes),
+        outgoing: Outgoing::new(connection_bytes),
+        connection_limits: parts.connection_limits,
+        connections: RefCell::default(),
+        next_connection: Cell::new(1),
+        connection_ended: Event::new(),
+        stopping: Cell::new(false),
+        stop: Event::new(),
+        metrics: Metrics::default(),
+        refusals: Refusals::default(),
+    }
+}
+
+/// Stops accepting, lets running requests be answered, closes the store.
+async fn stop<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>) {
+    shard.stopping.set(true);
+    shard.stop.notify_all();
+    shard.deadlines.expire_all();
+    let running: Vec<_> = shard.connections.borrow().values().cloned().collect();
+    for connection in running {
+        connection.finish();
+    }
+    let mut grace = pin!(shard.runtime.sleep(STOP_GRACE));
+    loop {
+        let ended = shard.connection_ended.wait();
+        if shard.connections.borrow().is_empty() {
+            break;
+        }
+        if let Either::Right(_) = select(ended, grace.as_mut()).await {
+            let left: Vec<_> = shard.connections.borrow().values().cloned().collect();
+            tracing::warn!(
+                shard = shard.number,
+                connections = left.len(),
+                "connections cut off at the stop"
+            );
+            for connection in left {
+                connection.abort();
+            }
+            break;
+        }
+    }
+    if let Err(stopped) = shard.store.close().await {
+        tracing::error!(shard = shard.number, reason = %stopped.reason, "storage had stopped before the shard did");
+    }
+}

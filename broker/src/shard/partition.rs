@@ -1,0 +1,174 @@
+//! A partition that this shard leads: its log, its replica state, and who waits for either.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use strandline_core::replica::{AckQueue, LeaderReplica};
+use strandline_runtime::Monotonic;
+use strandline_storage::disk::Disk;
+use strandline_storage::{AppendError, Appended, Log};
+use strandline_wire::ErrorCode;
+use strandline_wire::batch::ValidatedBatch;
+
+use super::watch::{FetchWatch, Watching};
+use crate::handlers::produce::PendingProduce;
+
+/// Which replicas must have a batch before it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acks {
+    /// `acks=1`: the leader.
+    Leader,
+    /// `acks=all`: every replica in sync.
+    All,
+}
+
+/// A place in a produce request that waits for its acknowledgement.
+pub(crate) struct AckWaiter {
+    pub(crate) request: Rc<PendingProduce>,
+    pub(crate) item: usize,
+}
+
+/// A partition led here.
+pub(crate) struct Partition<D: Disk> {
+    pub(crate) number: i32,
+    pub(crate) log: Log<D>,
+    replica: RefCell<LeaderReplica>,
+    waiting_for_leader: RefCell<AckQueue<AckWaiter>>,
+    waiting_for_all: RefCell<AckQueue<AckWaiter>>,
+    watches: RefCell<Vec<Rc<FetchWatch>>>,
+    /// Bytes appended, and bytes of them below the high watermark, since this shard leads.
+    appended_bytes: Cell<u64>,
+    readable_bytes: Cell<u64>,
+    lost: Cell<Option<ErrorCode>>,
+}
+
+impl<D: Disk> Partition<D> {
+    /// Leads `log` in `leader_epoch`, which starts at its end.
+    pub(crate) fn lead(number: i32, log: Log<D>, leader_epoch: i32) -> Self {
+        let replica = LeaderReplica::lead(
+            leader_epoch,
+            log.end_offset(),
+            log.acknowledged_end(),
+            log.high_watermark().min(log.end_offset()),
+        );
+        log.set_high_watermark(replica.high_watermark());
+        Self {
+            number,
+            log,
+            replica: RefCell::new(replica),
+            waiting_for_leader: RefCell::default(),
+            waiting_for_all: RefCell::default(),
+            watches: RefCell::default(),
+            appended_bytes: Cell::new(0),
+            readable_bytes: Cell::new(0),
+            lost: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        self.replica.borrow().leader_epoch()
+    }
+
+    pub(crate) fn high_watermark(&self) -> i64 {
+        self.replica.borrow().high_watermark()
+    }
+
+    /// Where read-committed readers stop; without transactions, the high watermark.
+    pub(crate) fn last_stable_offset(&self) -> i64 {
+        self.high_watermark()
+    }
+
+    /// Whether the latest offset may be told (KIP-207).
+    pub(crate) fn latest_is_known(&self) -> bool {
+        self.replica.borrow().latest_is_known()
+    }
+
+    /// Why this partition is no longer served from here.
+    pub(crate) fn lost(&self) -> Option<ErrorCode> {
+        self.lost.get()
+    }
+
+    /// A count that grows with every readable byte; a fetch that finds it unchanged has missed nothing.
+    pub(crate) fn readable_bytes(&self) -> u64 {
+        self.readable_bytes.get()
+    }
+
+    pub(crate) fn append(&self, batch: &ValidatedBatch<'_>) -> Result<Appended, AppendError> {
+        let appended = self.log.append(batch)?;
+        self.appended_bytes
+            .set(self.appended_bytes.get() + batch.bytes.len() as u64);
+        Ok(appended)
+    }
+
+    /// Whether everything below `end` is acknowledged already.
+    pub(crate) fn is_acknowledged(&self, acks: Acks, end: i64) -> bool {
+        let replica = self.replica.borrow();
+        match acks {
+            Acks::Leader => replica.own_end() >= end,
+            Acks::All => replica.high_watermark() >= end,
+        }
+    }
+
+    /// Completes `waiter` once everything below `end` is acknowledged, or the partition is lost.
+    pub(crate) fn wait_for_ack(&self, acks: Acks, end: i64, waiter: AckWaiter) {
+        match acks {
+            Acks::Leader => self.waiting_for_leader.borrow_mut().push(end, waiter),
+            Acks::All => self.waiting_for_all.borrow_mut().push(end, waiter),
+        }
+    }
+
+    /// Enters a fetch that waits for bytes of this partition.
+    pub(crate) fn watch(&self, watch: &Rc<FetchWatch>) -> Watching<'_> {
+        self.watches.borrow_mut().push(watch.clone());
+        Watching {
+            list: &self.watches,
+            watch: watch.clone(),
+        }
+    }
+
+    /// The log's acknowledged end moved: called by the journal in the poll that completed the flush, so that answers
+    /// leave without another round through the executor.
+    pub(crate) fn advance(&self, now: Monotonic) {
+        let own_end = self.log.acknowledged_end();
+        let moved = self.replica.borrow_mut().advance_own_end(own_end);
+        complete(&self.waiting_for_leader, own_end, now);
+        let Some(high_watermark) = moved else { return };
+        self.log.set_high_watermark(high_watermark);
+        complete(&self.waiting_for_all, high_watermark, now);
+        let readable = self.appended_bytes.get();
+        let more = readable - self.readable_bytes.replace(readable);
+        for watch in &*self.watches.borrow() {
+            watch.more(more);
+        }
+    }
+
+    /// The start offset moved: parked fetches look again.
+    pub(crate) fn start_moved(&self) {
+        for watch in &*self.watches.borrow() {
+            watch.interrupt();
+        }
+    }
+
+    /// This shard serves the partition no longer: whoever waits gets `code`.
+    pub(crate) fn lose(&self, code: ErrorCode, reason: &str, now: Monotonic) {
+        self.lost.set(Some(code));
+        for queue in [&self.waiting_for_leader, &self.waiting_for_all] {
+            let waiters: Vec<AckWaiter> = queue.borrow_mut().drain().collect();
+            for waiter in waiters {
+                waiter.request.fail(waiter.item, code, reason, now);
+            }
+        }
+        for watch in &*self.watches.borrow() {
+            watch.interrupt();
+        }
+    }
+}
+
+fn complete(queue: &RefCell<AckQueue<AckWaiter>>, end: i64, now: Monotonic) {
+    loop {
+        // The borrow ends before the waiter is told.
+        let covered = queue.borrow_mut().pop_covered(end);
+        let Some(waiter) = covered else { return };
+        waiter.request.complete(waiter.item, now);
+    }
+}

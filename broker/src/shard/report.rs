@@ -1,0 +1,51 @@
+//! The shard's counters, copied for the control thread.
+
+use std::rc::Rc;
+
+use strandline_runtime::Runtime;
+use strandline_storage::disk::Disk;
+use tokio::sync::oneshot;
+
+use super::Shard;
+use crate::node::report::{PartitionReport, ShardReport};
+
+/// Partitions copied between two looks at what else is ready.
+const SLICE: usize = 256;
+
+/// Answers a request for a copy; with many partitions in slices, so that no request waits behind it.
+pub(super) async fn answer<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, reply: oneshot::Sender<ShardReport>) {
+    let mut partitions = Vec::new();
+    for topic in shard.topics.all() {
+        for partition in topic.led() {
+            partitions.push(PartitionReport {
+                topic_id: topic.id,
+                partition: partition.number as u32,
+                log_start_offset: partition.log.start_offset(),
+                log_end_offset: partition.log.end_offset(),
+                size_bytes: partition.log.size_bytes(),
+            });
+            if partitions.len() % SLICE == 0 {
+                shard.runtime.yield_now().await;
+            }
+        }
+    }
+    let store = shard.store.stats();
+    let report = ShardReport {
+        requests: shard.metrics.requests(),
+        phases: shard.metrics.phases(),
+        received_bytes: shard.metrics.received_bytes.get(),
+        sent_bytes: shard.metrics.sent_bytes.get(),
+        connections: shard.connections.borrow().len() as u64,
+        connections_refused: shard.metrics.connections_refused.get(),
+        flushes: store.flushes,
+        entries: store.entries,
+        journal_used_bytes: store.journal_used_bytes,
+        dirty_bytes: store.dirty_bytes,
+        cached_bytes: store.cached_bytes,
+        memory_used_bytes: store.memory_used_bytes + shard.receive.used() as u64,
+        memory_budget_bytes: shard.store.budget().limit(),
+        partitions,
+    };
+    // Whoever asked may have given up.
+    let _ = reply.send(report);
+}
