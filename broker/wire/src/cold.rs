@@ -16,7 +16,7 @@ use crate::{ApiKey, RequestHeader, WireError, guard};
 ///
 /// ListOffsets 11 (Kafka 4.2, KIP-1023) changed the meaning of a timestamp, not the encoding, and is missing from
 /// `kafka-protocol` 0.18, which was generated from Kafka 4.1.
-const fn codec_version(api_key: i16, version: i16) -> i16 {
+pub(crate) const fn codec_version(api_key: i16, version: i16) -> i16 {
     if api_key == ApiKey::ListOffsets.key() && version == 11 {
         10
     } else {
