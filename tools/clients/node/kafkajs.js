@@ -1,0 +1,122 @@
+// kafkajs behind the line protocol described in ../python/driver.py. It consumes only in groups, so it has
+// no `consume` here until groups are served, and it compresses by gzip alone without plug-ins.
+
+const readline = require('node:readline');
+const { Kafka, CompressionTypes, logLevel } = require('kafkajs');
+
+const fromWord = (word) => (word === '-' ? null : Buffer.from(word.slice(1), 'hex'));
+
+function parse(line) {
+  const [place, timestamp, key, value, ...headers] = line.split(' ');
+  const record = { partition: Number(place), key: fromWord(key), value: fromWord(value), headers: {} };
+  if (Number(timestamp) >= 0) record.timestamp = timestamp;
+  for (const header of headers) {
+    const at = header.lastIndexOf('=');
+    const name = header.slice(0, at);
+    (record.headers[name] ??= []).push(fromWord(header.slice(at + 1)));
+  }
+  return record;
+}
+
+function connect(options) {
+  return new Kafka({ brokers: options.bootstrap.split(','), logLevel: logLevel.ERROR, retry: { retries: 5 } });
+}
+
+async function produce(options, messages) {
+  const compression = CompressionTypes[options.codec === 'none' ? 'None' : options.codec.toUpperCase()];
+  const idempotent = options.idempotent === 'true';
+  const producer = connect(options).producer({ idempotent, maxInFlightRequests: 1, allowAutoTopicCreation: true });
+  await producer.connect();
+  try {
+    const acks = options.acks === 'all' ? -1 : Number(options.acks);
+    const answers = await producer.send({ topic: options.topic, acks, compression, messages });
+    const next = new Map(answers.map((answer) => [answer.partition, Number(answer.baseOffset)]));
+    return messages.map(({ partition }) => {
+      const offset = next.get(partition) ?? -1;
+      if (offset >= 0) next.set(partition, offset + 1);
+      return String(offset);
+    });
+  } finally {
+    await producer.disconnect();
+  }
+}
+
+async function admin(options) {
+  const client = connect(options).admin();
+  const { topic } = options;
+  const lines = [];
+  const check = async (name, action) => {
+    let line = '';
+    for (let left = Number(process.env.CHECK_TRIES ?? 1); left > 0 && !line.startsWith('pass'); left -= 1) {
+      try {
+        const found = await action();
+        line = found === true ? `pass ${name}` : `fail ${name} ${JSON.stringify(found)}`;
+      } catch (error) {
+        line = `fail ${name} ${error.name}: ${error.message}`.replaceAll('\n', ' ');
+      }
+    }
+    lines.push(line);
+  };
+  const resource = { type: 2, name: topic };
+  await client.connect();
+  await check('create', () => client.createTopics({ topics: [{ topic, numPartitions: 3, replicationFactor: 1 }] }));
+  await check('create again is refused', async () => !(await client.createTopics({ topics: [{ topic }] })));
+  await check('listed', async () => (await client.listTopics()).includes(topic));
+  await check('partitions', async () => (await client.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length === 3);
+  await check('cluster', async () => (await client.describeCluster()).brokers.length >= 1);
+  await check('more partitions', () => client.createPartitions({ topicPartitions: [{ topic, count: 5 }] }).then(() => true));
+  await check('configs', async () => {
+    const { resources } = await client.describeConfigs({ resources: [resource], includeSynonyms: true });
+    return resources[0].configEntries.some(({ configName }) => configName === 'retention.ms');
+  });
+  await check('alter configs', async () => {
+    const configEntries = [{ name: 'retention.ms', value: '86400000' }];
+    await client.alterConfigs({ resources: [{ ...resource, configEntries }] });
+    const { resources } = await client.describeConfigs({ resources: [{ ...resource, configNames: ['retention.ms'] }] });
+    return resources[0].configEntries[0].configValue === '86400000';
+  });
+  await check('produce', async () => {
+    const record = parse('0 1700000005000 x6b x76');
+    const messages = [record, record, record];
+    return (await produce({ ...options, codec: 'gzip', acks: 'all', idempotent: 'true' }, messages)).join() === '0,1,2';
+  });
+  await check('offsets', async () => {
+    const first = (await client.fetchTopicOffsets(topic)).find(({ partition }) => partition === 0);
+    return first.low === '0' && first.high === '3';
+  });
+  await check('offsets by time', async () => {
+    const found = await client.fetchTopicOffsetsByTimestamp(topic, 1600000000000);
+    return found.find(({ partition }) => partition === 0).offset === '0';
+  });
+  await check('delete records', async () => {
+    await client.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '2' }] });
+    return (await client.fetchTopicOffsets(topic)).find(({ partition }) => partition === 0).low === '2';
+  });
+  await check('delete topic', async () => {
+    await client.deleteTopics({ topics: [topic] });
+    return !(await client.listTopics()).includes(topic);
+  });
+  await client.disconnect();
+  return lines;
+}
+
+async function main() {
+  const input = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+  for (let next = await input.next(); !next.done; next = await input.next()) {
+    const [command, ...words] = next.value.split(' ');
+    const options = Object.fromEntries(words.map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]));
+    const records = [];
+    for (let left = command === 'produce' ? Number(options.count) : 0; left > 0; left -= 1) {
+      records.push(parse((await input.next()).value));
+    }
+    try {
+      const lines = await { produce, admin }[command](options, records);
+      process.stdout.write([`ok ${lines.length}`, ...lines, ''].join('\n'));
+    } catch (error) {
+      console.error(error);
+      process.stdout.write(`error ${error.name}: ${error.message}`.replaceAll('\n', ' ') + '\n');
+    }
+  }
+}
+
+main();

@@ -1,0 +1,166 @@
+//! A broker as a child process.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The longest that a start or a clean stop may take on a busy machine.
+const LIFE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How much of the log a failure shows.
+const LOG_TAIL_BYTES: usize = 4000;
+
+/// A running broker on free ports of loopback, with a data folder of its own.
+pub(crate) struct Broker {
+    child: Option<Child>,
+    process_id: u32,
+    folder: TempDir,
+    log: PathBuf,
+    addresses: Vec<String>,
+}
+
+impl Broker {
+    /// Starts `program` with `shards` shards and waits for its `ready:` line. The data folder is made inside
+    /// `scratch`.
+    pub(crate) fn start(program: &Path, scratch: &Path, shards: usize) -> Result<Self, String> {
+        let folder = tempfile::Builder::new()
+            .prefix("node-")
+            .tempdir_in(scratch)
+            .map_err(|error| error.to_string())?;
+        let log = folder.path().join("log");
+        let stderr = File::create(&log).map_err(|error| error.to_string())?;
+        let mut child = Command::new(program)
+            .arg("--data-dir")
+            .arg(folder.path().join("data"))
+            .args(["--port", "0", "--http-port", "0", "--shards", &shards.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let ready = child.stdout.take().map(ready_line);
+        let process_id = child.id();
+        let mut broker = Self {
+            child: Some(child),
+            process_id,
+            folder,
+            log,
+            addresses: Vec::new(),
+        };
+        let line = ready.and_then(|ready| ready.recv_timeout(LIFE_TIMEOUT).ok());
+        let Some(line) = line else {
+            return Err(format!("the broker did not become ready\n{}", broker.log_tail()));
+        };
+        broker.addresses = addresses(&line);
+        if broker.addresses.len() != shards {
+            return Err(format!("{shards} shards, but the broker printed `{line}`"));
+        }
+        Ok(broker)
+    }
+
+    /// The addresses of its shards, `host:port`, as a bootstrap list.
+    pub(crate) fn bootstrap(&self) -> String {
+        self.addresses.join(",")
+    }
+
+    /// Its process id.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process_id
+    }
+
+    /// The folder with its data.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Asks it to stop and expects exit code 0; its data stays until this value is dropped.
+    pub(crate) fn stop(&mut self) -> Result<(), String> {
+        let Some(mut child) = self.child.take() else {
+            return Ok(());
+        };
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Err(format!("the broker died: {status}\n{}", self.log_tail()));
+        }
+        let id = child.id();
+        signal("-TERM", id)?;
+        let (sender, ended) = channel();
+        std::thread::spawn(move || sender.send(child.wait()));
+        match ended.recv_timeout(LIFE_TIMEOUT) {
+            Ok(Ok(status)) if status.code() == Some(0) => Ok(()),
+            Ok(status) => Err(format!(
+                "SIGTERM ended the broker with {status:?}\n{}",
+                self.log_tail()
+            )),
+            Err(_) => {
+                signal("-KILL", id)?;
+                Err(format!("SIGTERM did not end the broker\n{}", self.log_tail()))
+            }
+        }
+    }
+
+    /// The end of its log.
+    pub(crate) fn log_tail(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Only after a failure; already gone is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn signal(name: &str, process_id: u32) -> Result<(), String> {
+    let status = Command::new("kill")
+        .args([name, &process_id.to_string()])
+        .status();
+    status
+        .map(drop)
+        .map_err(|error| format!("cannot run kill: {error}"))
+}
+
+/// Waits for the `ready:` line on a thread of its own, which goes on draining the pipe.
+fn ready_line(stdout: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if line.starts_with("ready:") {
+                // Nobody waits any more after a timeout.
+                let _ = sender.send(line);
+            }
+        }
+    });
+    receiver
+}
+
+/// The words of the line that are addresses.
+fn addresses(line: &str) -> Vec<String> {
+    let words = line.split(|character: char| character.is_whitespace() || character == ',');
+    let address = |word: &&str| word.parse::<std::net::SocketAddr>().is_ok();
+    words.filter(address).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_found_in_the_ready_line() {
+        assert_eq!(
+            addresses("ready: 127.0.0.1:9092, 127.0.0.1:9093"),
+            ["127.0.0.1:9092", "127.0.0.1:9093"]
+        );
+        assert_eq!(
+            addresses("ready: node 1 at 127.0.0.1:9092 [::1]:9093"),
+            ["127.0.0.1:9092", "[::1]:9093"]
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! Tests of the broker with foreign clients: `clients --tools DIR [--suite NAME]...`.
+//!
+//! Every suite speaks only the Kafka protocol, so that `--bootstrap-server` runs it against an Apache Kafka as
+//! well, which is how the suites themselves are proved. Without it a broker is started as a child process.
+//! The libraries run behind one line protocol (`python/driver.py`), so that each can read what any other wrote.
+
+mod broker;
+mod client;
+mod kcat;
+mod native;
+mod raw;
+mod record;
+mod report;
+mod script;
+mod suites;
+mod tools;
+
+use broker::Broker;
+use clap::{Parser, ValueEnum};
+use native::Native;
+use report::Report;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tools::{JAVA_VERSIONS, Tools};
+
+/// Shards of the node that most suites run against: more than one, so that requests can go to the wrong one.
+const SHARDS: usize = 2;
+
+/// Tries of a check against an Apache Kafka, each a request and its answer.
+const PEER_CHECK_TRIES: u32 = 50;
+
+/// Runs foreign clients against a broker and counts what they see.
+#[derive(Parser)]
+struct Arguments {
+    /// The folder that `tools/clients/install` filled.
+    #[arg(long)]
+    tools: PathBuf,
+    /// A running Kafka to test instead, which proves the suites.
+    #[arg(long, value_name = "HOST:PORT")]
+    bootstrap_server: Option<String>,
+    /// The broker to start.
+    #[arg(long, default_value = "target/release/strandline")]
+    broker: PathBuf,
+    /// The command line for operators.
+    #[arg(long, default_value = "target/release/strandctl")]
+    strandctl: PathBuf,
+    /// Only these suites.
+    #[arg(long = "suite", value_enum)]
+    suites: Vec<Suite>,
+    /// Names the checks that pass, too.
+    #[arg(long)]
+    verbose: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// Advertised version ranges.
+    Apis,
+    /// The partitioner against Java's.
+    Partitioner,
+    /// Each library on its own.
+    Libraries,
+    /// Kinds of record, written by each library and read by each other.
+    Matrix,
+    /// `compression.type` of topics.
+    Compression,
+    /// Creation and deletion.
+    Topics,
+    /// Kafka's command-line tools.
+    KafkaTools,
+    /// `strandctl log export`.
+    Export,
+    /// Nodes of many shards.
+    Shards,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut report = Report::new(arguments.verbose);
+    if let Err(why) = run(&arguments, &mut report) {
+        report.begin("set-up");
+        report.check("clients and broker start", Err(why));
+        report.end();
+    }
+    if report.close() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn run(arguments: &Arguments, report: &mut Report) -> Result<(), String> {
+    let check_tries = if arguments.bootstrap_server.is_some() {
+        PEER_CHECK_TRIES
+    } else {
+        1
+    };
+    let tools = Tools::new(&arguments.tools, check_tries)?;
+    let scratch = tempfile::tempdir_in(&arguments.tools).map_err(|error| error.to_string())?;
+    if let Some(peer) = &arguments.bootstrap_server {
+        return protocol_suites(arguments, report, &tools, peer);
+    }
+    let mut broker = Broker::start(&arguments.broker, scratch.path(), SHARDS)?;
+    let bootstrap = broker.bootstrap();
+    protocol_suites(arguments, report, &tools, &bootstrap)?;
+    report.begin("broker");
+    report.check("stops cleanly after all of this", broker.stop());
+    report.end();
+    own_suites(arguments, report, &tools, scratch.path());
+    Ok(())
+}
+
+fn wanted(arguments: &Arguments, suite: Suite) -> bool {
+    arguments.suites.is_empty() || arguments.suites.contains(&suite)
+}
+
+/// The suites that know nothing but a bootstrap address.
+fn protocol_suites(
+    arguments: &Arguments,
+    report: &mut Report,
+    tools: &Tools,
+    bootstrap: &str,
+) -> Result<(), String> {
+    let wants = |suite| wanted(arguments, suite);
+    if wants(Suite::Apis) {
+        suites::api_ranges::run(report, bootstrap, arguments.bootstrap_server.is_some());
+    }
+    if wants(Suite::Partitioner) {
+        suites::partitioner::run(report, &mut tools.java_client(bootstrap, JAVA_VERSIONS[1])?);
+    }
+    let mut clients = tools.clients(bootstrap)?;
+    if wants(Suite::Libraries) {
+        for client in &mut clients {
+            suites::library::run(report, client.as_mut(), &mut Native::new(bootstrap));
+        }
+    }
+    if wants(Suite::Matrix) {
+        suites::matrix::run(report, &mut clients);
+    }
+    if wants(Suite::Compression) {
+        suites::compression::run(report, bootstrap, &mut Native::new(bootstrap), &mut clients);
+    }
+    if wants(Suite::Topics) {
+        suites::topics::run(report, bootstrap, &mut clients);
+    }
+    if wants(Suite::KafkaTools) {
+        suites::kafka_tools::run(report, tools, bootstrap);
+    }
+    Ok(())
+}
+
+/// The suites that start nodes of their own.
+fn own_suites(arguments: &Arguments, report: &mut Report, tools: &Tools, scratch: &Path) {
+    if wanted(arguments, Suite::Export) {
+        suites::export::run(report, tools, &arguments.broker, &arguments.strandctl, scratch);
+    }
+    if wanted(arguments, Suite::Shards) {
+        suites::shards::run(report, tools, &arguments.broker, scratch);
+    }
+}

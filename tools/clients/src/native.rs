@@ -1,0 +1,144 @@
+//! The `rdkafka` crate: librdkafka in this process.
+
+use crate::client::{Check, Client, Consume, Produce};
+use crate::record::Record;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, DeliveryResult, Header, Headers, Message, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
+use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// librdkafka as this workspace builds it.
+pub(crate) struct Native {
+    bootstrap: String,
+}
+
+impl Native {
+    /// A client of the broker at `bootstrap`.
+    pub(crate) fn new(bootstrap: &str) -> Self {
+        Self {
+            bootstrap: bootstrap.to_owned(),
+        }
+    }
+}
+
+/// Collects what was delivered, by the index of the record.
+struct Deliveries(Mutex<Vec<Result<i64, String>>>);
+
+impl ClientContext for Deliveries {}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, index: usize) {
+        let outcome = match result {
+            Ok(message) => Ok(message.offset()),
+            Err((error, _)) => Err(error.to_string()),
+        };
+        if let Ok(mut all) = self.0.lock() {
+            all[index] = outcome;
+        }
+    }
+}
+
+impl Client for Native {
+    fn name(&self) -> &str {
+        "rdkafka"
+    }
+
+    fn produce(&mut self, how: &Produce<'_>, records: &[Record]) -> Result<Vec<i64>, String> {
+        let pending = (0..records.len())
+            .map(|_| Err("not delivered".to_owned()))
+            .collect();
+        let producer: BaseProducer<Deliveries> = ClientConfig::new()
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("compression.type", how.codec)
+            .set("acks", how.acks)
+            .set("enable.idempotence", how.idempotent.to_string())
+            .set("linger.ms", "20")
+            .set("message.max.bytes", "10000000")
+            .create_with_context(Deliveries(Mutex::new(pending)))
+            .map_err(text)?;
+        for (index, record) in records.iter().enumerate() {
+            let partition = i32::try_from(record.place).map_err(|error| error.to_string())?;
+            let mut out: BaseRecord<'_, [u8], [u8], usize> =
+                BaseRecord::with_opaque_to(how.topic, index).partition(partition);
+            (out.key, out.payload) = (record.key.as_deref(), record.value.as_deref());
+            out.timestamp = (record.timestamp >= 0).then_some(record.timestamp);
+            if !record.headers.is_empty() {
+                let mut headers = OwnedHeaders::new();
+                for (key, value) in &record.headers {
+                    headers = headers.insert(Header {
+                        key,
+                        value: value.as_deref(),
+                    });
+                }
+                out.headers = Some(headers);
+            }
+            producer.send(out).map_err(|(error, _)| text(error))?;
+            producer.poll(Duration::ZERO);
+        }
+        producer.flush(TIMEOUT).map_err(text)?;
+        let outcomes = producer.context().0.lock().map_err(|error| error.to_string())?;
+        outcomes.iter().cloned().collect()
+    }
+
+    fn consume(&mut self, what: &Consume<'_>) -> Result<Vec<Record>, String> {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("group.id", "unused");
+        config
+            .set("enable.auto.commit", "false")
+            .set("auto.offset.reset", "error");
+        if let Some(bytes) = what.fetch_max {
+            // librdkafka wants these two to be at least 1000 and in this order.
+            config
+                .set("message.max.bytes", "1000")
+                .set("fetch.max.bytes", "1000");
+            config.set("max.partition.fetch.bytes", bytes.to_string());
+        }
+        let consumer: BaseConsumer = config.create().map_err(text)?;
+        let mut assignment = TopicPartitionList::new();
+        assignment
+            .add_partition_offset(what.topic, what.partition, Offset::Offset(what.from))
+            .map_err(text)?;
+        consumer.assign(&assignment).map_err(text)?;
+        let (mut records, deadline) = (Vec::new(), Instant::now() + TIMEOUT);
+        while records.len() < what.count && Instant::now() < deadline {
+            match consumer.poll(Duration::from_secs(1)) {
+                Some(Ok(message)) => records.push(record(&message)),
+                Some(Err(error)) => return Err(text(error)),
+                None => {}
+            }
+        }
+        Ok(records)
+    }
+
+    fn admin(&mut self, _topic: &str) -> Option<Result<Vec<Check>, String>> {
+        None
+    }
+}
+
+fn text(error: KafkaError) -> String {
+    error.to_string()
+}
+
+fn record(message: &BorrowedMessage<'_>) -> Record {
+    let header = |header: Header<'_, &[u8]>| (header.key.to_owned(), header.value.map(<[u8]>::to_vec));
+    Record {
+        place: message.offset(),
+        timestamp: message.timestamp().to_millis().unwrap_or(-1),
+        key: message.key().map(<[u8]>::to_vec),
+        value: message.payload().map(<[u8]>::to_vec),
+        headers: message
+            .headers()
+            .map(|headers| headers.iter().map(header).collect())
+            .unwrap_or_default(),
+    }
+}

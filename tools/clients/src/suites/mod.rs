@@ -1,0 +1,31 @@
+//! The suites. Each one works on topics of its own, so that a broker that already holds data serves as well.
+
+pub(crate) mod api_ranges;
+pub(crate) mod compression;
+pub(crate) mod export;
+pub(crate) mod kafka_tools;
+pub(crate) mod library;
+pub(crate) mod matrix;
+pub(crate) mod partitioner;
+pub(crate) mod shards;
+pub(crate) mod topics;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A topic name that no earlier run used.
+pub(crate) fn fresh(name: &str) -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{name}-{:x}", since.as_nanos())
+}
+
+/// An error that names what was expected and what was found.
+pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(found: &T, right: &T) -> Result<(), String> {
+    if found == right {
+        return Ok(());
+    }
+    Err(format!(
+        "expected {:.300}, found {:.300}",
+        format!("{right:?}"),
+        format!("{found:?}")
+    ))
+}

@@ -1,0 +1,151 @@
+//! Where the foreign clients are, as `install` lays them, and how each one is started.
+
+use crate::client::Client;
+use crate::kcat::Kcat;
+use crate::native::Native;
+use crate::script::{Abilities, Script};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The versions of kafka-clients under test, oldest first; `install` reads them from here.
+pub(crate) const JAVA_VERSIONS: [&str; 2] = ["3.9.2", "4.4.0"];
+
+/// A folder that `install` filled.
+pub(crate) struct Tools {
+    folder: PathBuf,
+    sources: PathBuf,
+    check_tries: u32,
+}
+
+impl Tools {
+    /// The folder, and the drivers of this crate.
+    ///
+    /// A check of an admin scenario gets `check_tries` tries: one with Strandline, which answers a change once
+    /// every shard has applied it; more with an Apache Kafka, whose brokers apply it some time after.
+    pub(crate) fn new(folder: &Path, check_tries: u32) -> Result<Self, String> {
+        let folder = folder
+            .canonicalize()
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Self {
+            folder,
+            sources: PathBuf::from(env!("CARGO_MANIFEST_DIR")),
+            check_tries,
+        })
+    }
+
+    /// Every library, the one that needs no process first.
+    pub(crate) fn clients(&self, bootstrap: &str) -> Result<Vec<Box<dyn Client>>, String> {
+        let mut clients: Vec<Box<dyn Client>> =
+            vec![Box::new(Native::new(bootstrap)), Box::new(Kcat::new(bootstrap))];
+        for script in self.scripts(bootstrap)? {
+            clients.push(Box::new(script));
+        }
+        Ok(clients)
+    }
+
+    /// The libraries that run in a process of their own.
+    pub(crate) fn scripts(&self, bootstrap: &str) -> Result<Vec<Script>, String> {
+        // kafka-python takes no null header, and no record of null key and null value. kafkajs takes no null
+        // header either, keeps headers in an object, compresses by gzip alone without plug-ins, and consumes
+        // only in groups.
+        let kafka_python = Abilities {
+            null_headers: false,
+            bare_records: false,
+            ..Abilities::ALL
+        };
+        let kafkajs = Abilities {
+            codecs: &["none", "gzip"],
+            null_headers: false,
+            bare_records: true,
+            header_order: false,
+            consumes: false,
+        };
+        let mut scripts = vec![
+            Script::start(
+                "confluent-kafka",
+                bootstrap,
+                Abilities::ALL,
+                self.python("confluent.py"),
+            )?,
+            Script::start(
+                "kafka-python",
+                bootstrap,
+                kafka_python,
+                self.python("kafka_python.py"),
+            )?,
+            Script::start("kafkajs", bootstrap, kafkajs, self.node())?,
+        ];
+        for version in JAVA_VERSIONS {
+            scripts.push(self.java_client(bootstrap, version)?);
+        }
+        Ok(scripts)
+    }
+
+    /// One version of kafka-clients.
+    pub(crate) fn java_client(&self, bootstrap: &str, version: &str) -> Result<Script, String> {
+        let folder = self.folder.join(format!("java-{version}"));
+        let mut command = java(&format!("{0}/classes:{0}/*", folder.display()), 512);
+        command
+            .arg("Driver")
+            .env("CHECK_TRIES", self.check_tries.to_string());
+        Script::start(
+            &format!("kafka-clients-{version}"),
+            bootstrap,
+            Abilities::ALL,
+            command,
+        )
+    }
+
+    /// A command-line tool of Kafka by its class; returns what it prints.
+    pub(crate) fn kafka_tool(&self, class: &str, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new("timeout");
+        command
+            .args(["120", "java"])
+            .args(java(&format!("{}/kafka/*", self.folder.display()), 256).get_args());
+        let output = command
+            .arg(class)
+            .args(arguments)
+            .output()
+            .map_err(|error| format!("cannot run java: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(text);
+        }
+        Err(format!(
+            "{class}: {}: {text:.500} {:.1500}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ))
+    }
+
+    fn python(&self, script: &str) -> Command {
+        let mut command = Command::new(self.folder.join("venv/bin/python"));
+        command.arg("-B").arg(self.sources.join("python").join(script));
+        command.env("CHECK_TRIES", self.check_tries.to_string());
+        command
+    }
+
+    fn node(&self) -> Command {
+        let mut command = Command::new("node");
+        command
+            .arg(self.sources.join("node/kafkajs.js"))
+            .env("NODE_PATH", self.folder.join("node/node_modules"));
+        command
+            .env("KAFKAJS_NO_PARTITIONER_WARNING", "1")
+            .env("CHECK_TRIES", self.check_tries.to_string());
+        command
+    }
+}
+
+/// A small JVM that starts fast: these are tests of behaviour.
+fn java(class_path: &str, heap_mib: u32) -> Command {
+    let mut command = Command::new("java");
+    command.args([
+        &format!("-Xmx{heap_mib}m"),
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-cp",
+        class_path,
+    ]);
+    command
+}
