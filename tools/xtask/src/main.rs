@@ -3,6 +3,7 @@
 //! Every check prints what it looked at and fails with one line a finding; nothing here reaches the network
 //! or changes a tracked file, except that `docs` writes the generated pages.
 
+mod docs;
 mod mutations;
 mod patch;
 mod process;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
   tidy                  rules that no compiler checks: dependency arrows, forbidden names, lengths, unsafe, paths
+  docs [--check]        writes the pages of docs/ that are made from code, or says which are out of date
   mutations [NAME]...   applies each tools/mutations/*.patch to a copy of the tree; its test must fail
   soak [--images N] [--kills N] [--fuzz-seconds N] [--skip-mutations]
                         the long suites, and one closing line with their counts";
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["tidy"] => tidy::run(),
+        ["docs"] => docs::run(false),
+        ["docs", "--check"] => docs::run(true),
         ["mutations", names @ ..] => mutations::run(names),
         ["soak", options @ ..] => soak::run(options),
         _ => {
