@@ -21,7 +21,10 @@ impl std::ops::Add<Duration> for Monotonic {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span.as_nanos().min(u128::from(u64::MAX)) as u64))
+        Self(
+            self.0
+                .saturating_add(span.as_nanos().min(u128::from(u64::MAX)) as u64),
+        )
     }
 }
 

@@ -33,7 +33,11 @@ pub(crate) fn random_u64() -> u64 {
         }
         // Requests of up to 256 bytes are interrupted only while the pool is not yet seeded at boot.
         let error = io::Error::last_os_error();
-        assert_eq!(error.kind(), io::ErrorKind::Interrupted, "getrandom is part of every supported kernel: {error}");
+        assert_eq!(
+            error.kind(),
+            io::ErrorKind::Interrupted,
+            "getrandom is part of every supported kernel: {error}"
+        );
     }
 }
 

@@ -24,7 +24,11 @@ pub struct QueueShares {
 
 impl Default for QueueShares {
     fn default() -> Self {
-        Self { latency: 1000, write_back: 250, background: 50 }
+        Self {
+            latency: 1000,
+            write_back: 250,
+            background: 50,
+        }
     }
 }
 
@@ -54,7 +58,7 @@ impl Default for ShardExecutorOptions {
             name: String::from("shard"),
             cpu: None,
             spin: Duration::ZERO,
-            preempt_timer: Duration::from_micros(200),
+            preempt_timer: Duration::from_micros(500),
             ring_depth: 256,
             io_memory_bytes: 1 << 20,
             shares: QueueShares::default(),
@@ -104,7 +108,9 @@ impl<T> ShardHandle<T> {
                     .downcast_ref::<&str>()
                     .map(|text| (*text).to_owned())
                     .or_else(|| panic.downcast_ref::<String>().cloned());
-                Err(ExecutorError::Panicked(text.unwrap_or_else(|| String::from("no message"))))
+                Err(ExecutorError::Panicked(
+                    text.unwrap_or_else(|| String::from("no message")),
+                ))
             }
         }
     }
@@ -118,11 +124,15 @@ impl<T> ShardHandle<T> {
 /// Starts a thread with an executor of its own, and on it the future that `main` makes, in the latency queue.
 ///
 /// Returns once the executor stands, so that a machine that refuses one is known before anything else is
-/// started. When the future ends, the executor does, and tasks still running are dropped.
+/// started. When the future ends, all tasks still running are dropped, then the executor ends; so finish I/O
+/// first: whether a write dropped in flight landed is unknown.
 ///
 /// # Errors
 /// [`ExecutorError`], never a panic, for everything the machine may refuse.
-pub fn spawn_shard<M, F>(options: ShardExecutorOptions, main: M) -> Result<ShardHandle<F::Output>, ExecutorError>
+pub fn spawn_shard<M, F>(
+    options: ShardExecutorOptions,
+    main: M,
+) -> Result<ShardHandle<F::Output>, ExecutorError>
 where
     M: FnOnce(GlommioRuntime) -> F + Send + 'static,
     F: Future + 'static,
@@ -144,8 +154,8 @@ where
             };
             let _ = ready.send(Ok(()));
             Some(executor.run(async move {
-                let runtime = GlommioRuntime::with_queues(options.shares, options.preempt_timer);
-                runtime.run_in_latency_queue(main(runtime.clone())).await
+                let runtime = GlommioRuntime::with_queues(options.shares);
+                runtime.run_main(main(runtime.clone())).await
             }))
         })
         .map_err(ExecutorError::Thread)?;
@@ -170,7 +180,10 @@ fn make(options: &ShardExecutorOptions) -> Result<LocalExecutor, ExecutorError> 
         .map_err(|error| match error {
             GlommioError::IoError(cause) => host::refusal(cause).into(),
             GlommioError::BuilderError(cause) => match options.cpu {
-                Some(cpu) => ExecutorError::Cpu { cpu, cause: cause.to_string() },
+                Some(cpu) => ExecutorError::Cpu {
+                    cpu,
+                    cause: cause.to_string(),
+                },
                 None => ExecutorError::Setup(cause.to_string()),
             },
             other => ExecutorError::Setup(other.to_string()),
@@ -178,13 +191,17 @@ fn make(options: &ShardExecutorOptions) -> Result<LocalExecutor, ExecutorError> 
 }
 
 impl GlommioRuntime {
-    fn with_queues(shares: QueueShares, preempt_timer: Duration) -> Self {
+    fn with_queues(shares: QueueShares) -> Self {
         let executor = glommio::executor();
-        let queue = |shares, latency, name| executor.create_task_queue(Shares::Static(shares), latency, name);
+        // Not `Latency::Matters`: beyond a preemption timer of its own, which all queues have here, it makes
+        // every wake from another thread interrupt a shard that is awake, and that is when the sleep on ready
+        // tasks happens (see `pulse`). Such a wake is seen within the preemption timer anyway.
+        let queue =
+            |shares, name| executor.create_task_queue(Shares::Static(shares), Latency::NotImportant, name);
         Self::new(
-            queue(shares.latency, Latency::Matters(preempt_timer), "latency"),
-            queue(shares.write_back, Latency::NotImportant, "write-back"),
-            queue(shares.background, Latency::NotImportant, "background"),
+            queue(shares.latency, "latency"),
+            queue(shares.write_back, "write-back"),
+            queue(shares.background, "background"),
         )
     }
 }

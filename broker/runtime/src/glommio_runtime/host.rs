@@ -50,7 +50,10 @@ pub enum HostError {
 pub fn check_host() -> Result<(), HostError> {
     let limit_bytes = memlock_limit_bytes().map_err(HostError::Other)?;
     if limit_bytes < MEMLOCK_BYTES_MIN {
-        return Err(HostError::Memlock { limit_bytes, needed_bytes: MEMLOCK_BYTES_MIN });
+        return Err(HostError::Memlock {
+            limit_bytes,
+            needed_bytes: MEMLOCK_BYTES_MIN,
+        });
     }
     probe_ring().map_err(refusal)
 }
@@ -60,7 +63,10 @@ pub fn check_host() -> Result<(), HostError> {
 /// # Errors
 /// What getrlimit answered.
 pub fn memlock_limit_bytes() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the structure is a local one of the type the call fills.
     if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } == 0 {
         Ok(limit.rlim_cur)
@@ -80,9 +86,10 @@ pub(crate) fn refusal(cause: io::Error) -> HostError {
         }
         // Kernels before 5.12 count the rings themselves against memlock.
         Some(libc::ENOMEM) => match memlock_limit_bytes() {
-            Ok(limit_bytes) if limit_bytes < u64::MAX => {
-                HostError::Memlock { limit_bytes, needed_bytes: limit_bytes.saturating_mul(2) }
-            }
+            Ok(limit_bytes) if limit_bytes < u64::MAX => HostError::Memlock {
+                limit_bytes,
+                needed_bytes: limit_bytes.saturating_mul(2),
+            },
             _ => HostError::Other(cause),
         },
         _ => HostError::Other(cause),
@@ -109,11 +116,21 @@ mod tests {
     #[test]
     fn refusals_name_the_setting_and_the_remedy() {
         let refused = refusal(io::Error::from_raw_os_error(libc::EPERM)).to_string();
-        assert!(refused.contains("kernel.io_uring_disabled") && refused.contains("seccomp"), "{refused}");
+        assert!(
+            refused.contains("kernel.io_uring_disabled") && refused.contains("seccomp"),
+            "{refused}"
+        );
         let missing = refusal(io::Error::from_raw_os_error(libc::ENOSYS)).to_string();
         assert!(missing.contains("seccomp"), "{missing}");
-        let memlock = HostError::Memlock { limit_bytes: 65_536, needed_bytes: MEMLOCK_BYTES_MIN }.to_string();
-        assert!(memlock.contains("memlock") && memlock.contains("ulimit -l"), "{memlock}");
+        let memlock = HostError::Memlock {
+            limit_bytes: 65_536,
+            needed_bytes: MEMLOCK_BYTES_MIN,
+        }
+        .to_string();
+        assert!(
+            memlock.contains("memlock") && memlock.contains("ulimit -l"),
+            "{memlock}"
+        );
     }
 
     #[test]

@@ -5,13 +5,13 @@
 mod executor;
 mod host;
 mod net;
+mod pulse;
 pub(crate) mod socket;
+mod tasks;
 
 use std::future::Future;
 use std::io;
-use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::time::Duration;
 
 use glommio::TaskQueueHandle;
@@ -22,6 +22,10 @@ pub use net::{GlommioListener, GlommioReadHalf, GlommioStream, GlommioWriteHalf}
 
 use crate::runtime::{Monotonic, Queue, Runtime};
 use crate::system;
+use tasks::Tasks;
+
+/// How long an ending executor lets the kernel work on cancelled operations.
+const CANCELLATION: Duration = Duration::from_millis(1);
 
 /// The runtime of the shard that runs on this thread; made by [`spawn_shard`].
 #[derive(Clone)]
@@ -29,16 +33,25 @@ pub struct GlommioRuntime {
     latency: TaskQueueHandle,
     write_back: TaskQueueHandle,
     background: TaskQueueHandle,
-    /// The handles mean nothing on another thread.
-    this_thread: PhantomData<Rc<()>>,
+    /// An `Rc` inside, as the handles mean nothing on another thread.
+    tasks: Tasks,
 }
 
 impl GlommioRuntime {
     fn new(latency: TaskQueueHandle, write_back: TaskQueueHandle, background: TaskQueueHandle) -> Self {
-        Self { latency, write_back, background, this_thread: PhantomData }
+        Self {
+            latency,
+            write_back,
+            background,
+            tasks: Tasks::default(),
+        }
     }
 
-    fn spawn_into<T: 'static>(&self, queue: Queue, task: impl Future<Output = T> + 'static) -> glommio::Task<T> {
+    fn spawn_into<T: 'static>(
+        &self,
+        queue: Queue,
+        task: impl Future<Output = T> + 'static,
+    ) -> glommio::Task<T> {
         let handle = match queue {
             Queue::Latency => self.latency,
             Queue::WriteBack => self.write_back,
@@ -47,8 +60,21 @@ impl GlommioRuntime {
         glommio::spawn_local_into(task, handle).expect("the queues live as long as the executor")
     }
 
-    async fn run_in_latency_queue<T: 'static>(&self, task: impl Future<Output = T> + 'static) -> T {
-        self.spawn_into(Queue::Latency, task).await
+    /// Runs the shard's main task, then ends all others while the executor still stands.
+    async fn run_main<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
+        let pulses = pulse::pulses(&self.tasks).map(|pulse| self.spawn_into(Queue::Latency, pulse));
+        let output = self.spawn_into(Queue::Latency, main).await;
+        self.tasks.end_all();
+        while !self.tasks.all_ended() {
+            self.yield_now().await;
+        }
+        // One more turn of the ring: it sends the cancellations of what the tasks waited for. Until then the
+        // kernel keeps their sockets, listening ones too.
+        self.sleep(CANCELLATION).await;
+        for pulse in pulses {
+            pulse.cancel().await;
+        }
+        output
     }
 }
 
@@ -57,7 +83,7 @@ impl Runtime for GlommioRuntime {
     type Stream = GlommioStream;
 
     fn spawn(&self, queue: Queue, task: impl Future<Output = ()> + 'static) {
-        self.spawn_into(queue, task).detach();
+        self.spawn_into(queue, self.tasks.supervise(task)).detach();
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + 'static {

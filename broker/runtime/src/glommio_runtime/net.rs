@@ -27,7 +27,10 @@ impl GlommioListener {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = socket::into_glommio_listener(socket::listening_socket(address)?);
         let local_address = listener.local_addr()?;
-        Ok(Self { listener, local_address })
+        Ok(Self {
+            listener,
+            local_address,
+        })
     }
 }
 
@@ -78,7 +81,10 @@ impl GlommioStream {
     fn new(stream: glommio::net::TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let descriptor = stream.as_raw_fd();
-        Ok(Self(Rc::new(Connection { stream: RefCell::new(stream), descriptor })))
+        Ok(Self(Rc::new(Connection {
+            stream: RefCell::new(stream),
+            descriptor,
+        })))
     }
 
     pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
@@ -183,7 +189,10 @@ mod tests {
     #[test]
     fn the_rest_skips_empty_pieces_and_resumes_inside_one() {
         let pieces: [&[u8]; 4] = [b"ab", b"", b"cdef", b"g"];
-        let mut rest = Rest { pieces: &pieces, offset: 0 };
+        let mut rest = Rest {
+            pieces: &pieces,
+            offset: 0,
+        };
         let mut window = [IoSlice::new(&[]); 2];
         assert_eq!(rest.fill(&mut window), 2);
         rest.advance(3);

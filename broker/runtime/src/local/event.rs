@@ -29,7 +29,11 @@ impl Event {
 
     /// Completes at the first [`Event::notify_all`] after this call.
     pub fn wait(&self) -> EventWait {
-        EventWait { shared: self.0.clone(), seen: self.0.count.get(), waiter: None }
+        EventWait {
+            shared: self.0.clone(),
+            seen: self.0.count.get(),
+            waiter: None,
+        }
     }
 
     /// Ends every wait that has begun.
@@ -78,7 +82,10 @@ impl Future for EventWait {
 impl Drop for EventWait {
     fn drop(&mut self) {
         if let Some(id) = self.waiter {
-            self.shared.waiters.borrow_mut().retain(|(waiter, _)| *waiter != id);
+            self.shared
+                .waiters
+                .borrow_mut()
+                .retain(|(waiter, _)| *waiter != id);
         }
     }
 }
