@@ -1,7 +1,7 @@
 //! `strandctl`: the command line for operators, of Strandline and of any Kafka-compatible broker from Kafka 2.8 on.
 //!
 //! Map: [`cli`] is what can be typed; [`commands`] has a module a verb; [`client`] is a small blocking Kafka client on
-//! `std::net`; [`client_config`] the client properties; [`failure`] and [`remedy`] what is told when something fails;
+//! `std::net`; [`log_files`] reads Strandline's log on disk; [`client_config`] the client properties; [`failure`] and [`remedy`] what is told when something fails;
 //! the rest are the parts of `produce` and `consume` that are worth a name.
 //!
 //! Invariants: answers go to stdout, everything else to stderr; nothing destructive happens unasked; `log` verbs never
@@ -14,6 +14,7 @@ pub mod commands;
 pub mod confirm;
 pub mod failure;
 pub mod lines;
+pub mod log_files;
 pub mod offset_spec;
 pub mod output;
 pub mod record;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, ClusterCommand, Command, TopicCommand};
+use cli::{Cli, ClusterCommand, Command, LogCommand, TopicCommand};
 use client_config::ClientConfig;
 use failure::Failure;
 use output::Output;
@@ -65,7 +66,8 @@ pub fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Cluster(ClusterCommand::Describe) => commands::cluster::describe(&config, &mut output),
         Command::Produce(arguments) => commands::produce::run(config, arguments, &mut output),
         Command::Consume(arguments) => commands::consume::run(&config, arguments, &mut output),
-        Command::Log(_) => todo!(),
+        Command::Log(LogCommand::Dump(arguments)) => commands::log_dump::run(arguments, &mut output),
+        Command::Log(LogCommand::Export(arguments)) => commands::log_export::run(arguments, &mut output),
     }?;
     output.flush()
 }

@@ -2,6 +2,9 @@
 
 pub mod cluster;
 pub mod consume;
+mod dump_item;
+pub mod log_dump;
+pub mod log_export;
 pub mod produce;
 pub mod topic;
 pub mod topic_config;
