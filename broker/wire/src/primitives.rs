@@ -8,6 +8,9 @@ use uuid::Uuid;
 
 use crate::WireError;
 
+/// The longest STRING, and as Kafka has it the longest COMPACT_STRING too.
+pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
 /// A cursor over borrowed bytes. Every read names its field, for the error text.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
@@ -266,8 +269,8 @@ pub fn unsigned_varint_size(value: u32) -> usize {
 pub trait WriteExt {
     /// UNSIGNED_VARINT.
     fn put_unsigned_varint(&mut self, value: u32);
-    /// (COMPACT_)NULLABLE_STRING. A text longer than a classic string can be is cut at 32,767 bytes (error texts only
-    /// reach that), at a character's border.
+    /// (COMPACT_)NULLABLE_STRING. A text longer than a string can be, as only an error text might become, is cut
+    /// there, at a character's border.
     fn put_nullable_string(&mut self, flexible: bool, text: Option<&str>);
     /// (COMPACT_)STRING.
     fn put_string(&mut self, flexible: bool, text: &str) {
@@ -291,7 +294,7 @@ impl WriteExt for BytesMut {
     }
 
     fn put_nullable_string(&mut self, flexible: bool, text: Option<&str>) {
-        let text = text.map(|text| &text[..text.floor_char_boundary(i16::MAX as usize)]);
+        let text = text.map(|text| &text[..text.floor_char_boundary(STRING_BYTES_MAX)]);
         match (flexible, text) {
             (true, None) => self.put_u8(0),
             (true, Some(text)) => self.put_unsigned_varint(text.len() as u32 + 1),

@@ -35,7 +35,7 @@ fn build(samples: &[Sample], codec: Codec) -> Vec<u8> {
             .collect();
         builder.record_with_headers(*timestamp, key.as_deref(), value.as_deref(), &headers);
     }
-    builder.finish().unwrap()
+    builder.finish().expect("a batch")
 }
 
 fn read(batch: &[u8]) -> Vec<Sample> {

@@ -23,9 +23,7 @@ fn golden() -> [(Codec, &'static [u8]); 5] {
 }
 
 fn big_value() -> Vec<u8> {
-    (0..40_000_u32)
-        .map(|at| b'a' + (at * 7 % 26) as u8)
-        .collect()
+    (0..40_000_u32).map(|at| b'a' + (at * 7 % 26) as u8).collect()
 }
 
 fn expected() -> Vec<OwnedRecord> {

@@ -63,19 +63,58 @@ fn their_bytes(message: &impl Encodable, version: i16) -> BytesMut {
     out
 }
 
-/// A partition with the fields that the version has; the others at their default.
-fn partition() -> impl Strategy<Value = (i32, i32, i64, i32, i64, i32, Option<[u8; 16]>, Option<i64>)> {
+fn partition() -> impl Strategy<Value = FetchPartition> {
     let tags = (option::of(any::<[u8; 16]>()), option::of(0..i64::MAX));
-    (
-        any::<i32>(),
-        any::<i32>(),
-        any::<i64>(),
-        any::<i32>(),
-        any::<i64>(),
-        any::<i32>(),
-        tags,
-    )
-        .prop_map(|(a, b, c, d, e, f, (g, h))| (a, b, c, d, e, f, g, h))
+    (any::<[i32; 4]>(), any::<[i64; 2]>(), tags).prop_map(|(ints, offsets, (directory, high_watermark))| {
+        let [index, current_leader_epoch, last_fetched_epoch, max_bytes] = ints;
+        let [fetch_offset, log_start_offset] = offsets;
+        let replica_directory_id = directory.map_or(Uuid::nil(), Uuid::from_bytes);
+        let high_watermark = high_watermark.unwrap_or(i64::MAX);
+        FetchPartition {
+            index,
+            current_leader_epoch,
+            fetch_offset,
+            last_fetched_epoch,
+            log_start_offset,
+            max_bytes,
+            replica_directory_id,
+            high_watermark,
+        }
+    })
+}
+
+/// What the version can carry of a partition.
+fn carried(partition: &FetchPartition, version: i16) -> FetchPartition {
+    let mut carried = *partition;
+    let default = FetchPartition::default();
+    if version < 5 {
+        carried.log_start_offset = default.log_start_offset;
+    }
+    if version < 9 {
+        carried.current_leader_epoch = default.current_leader_epoch;
+    }
+    if version < 12 {
+        carried.last_fetched_epoch = default.last_fetched_epoch;
+    }
+    if version < 17 {
+        carried.replica_directory_id = default.replica_directory_id;
+    }
+    if version < 18 {
+        carried.high_watermark = default.high_watermark;
+    }
+    carried
+}
+
+fn their_partition(ours: &FetchPartition) -> their_request::FetchPartition {
+    their_request::FetchPartition::default()
+        .with_partition(ours.index)
+        .with_fetch_offset(ours.fetch_offset)
+        .with_partition_max_bytes(ours.max_bytes)
+        .with_log_start_offset(ours.log_start_offset)
+        .with_current_leader_epoch(ours.current_leader_epoch)
+        .with_last_fetched_epoch(ours.last_fetched_epoch)
+        .with_replica_directory_id(ours.replica_directory_id)
+        .with_high_watermark(ours.high_watermark)
 }
 
 proptest! {
@@ -121,37 +160,10 @@ proptest! {
             ours.topics.begin(topic.reference(version));
             let (name, id) = topic.their_reference(version);
             let mut partitions = Vec::new();
-            for (index, leader_epoch, offset, last_epoch, log_start, max_bytes, directory, high_watermark) in
-                topic.partitions.iter().copied()
-            {
-                let mut our = FetchPartition { index, fetch_offset: offset, max_bytes, ..FetchPartition::default() };
-                if version >= 5 {
-                    our.log_start_offset = log_start;
-                }
-                if version >= 9 {
-                    our.current_leader_epoch = leader_epoch;
-                }
-                if version >= 12 {
-                    our.last_fetched_epoch = last_epoch;
-                }
-                if version >= 17 {
-                    our.replica_directory_id = directory.map_or(Uuid::nil(), Uuid::from_bytes);
-                }
-                if version >= 18 {
-                    our.high_watermark = high_watermark.unwrap_or(i64::MAX);
-                }
-                ours.topics.push(our);
-                partitions.push(
-                    their_request::FetchPartition::default()
-                        .with_partition(index)
-                        .with_fetch_offset(offset)
-                        .with_partition_max_bytes(max_bytes)
-                        .with_log_start_offset(our.log_start_offset)
-                        .with_current_leader_epoch(our.current_leader_epoch)
-                        .with_last_fetched_epoch(our.last_fetched_epoch)
-                        .with_replica_directory_id(our.replica_directory_id)
-                        .with_high_watermark(our.high_watermark),
-                );
+            for partition in &topic.partitions {
+                let ours_partition = carried(partition, version);
+                ours.topics.push(ours_partition);
+                partitions.push(their_partition(&ours_partition));
             }
             let topic = their_request::FetchTopic::default().with_topic(name).with_topic_id(id);
             theirs.topics.push(topic.with_partitions(partitions));

@@ -29,13 +29,13 @@ fn builder(timestamps: &[i64]) -> BatchBuilder {
 }
 
 fn batch(timestamps: &[i64]) -> Vec<u8> {
-    builder(timestamps).finish().unwrap()
+    builder(timestamps).finish().expect("a batch")
 }
 
 /// The same batch with a changed header and a right CRC.
 fn with_header(batch: &[u8], change: impl FnOnce(&mut BatchHeader)) -> Vec<u8> {
     let mut batch = batch.to_vec();
-    let mut header = BatchHeader::decode(&batch).unwrap();
+    let mut header = BatchHeader::decode(&batch).expect("a header");
     change(&mut header);
     patch_and_recrc(&mut batch, &header);
     batch

@@ -2,7 +2,7 @@
 
 use super::schema::{Field, Kind, Schema, Shape};
 use crate::WireError;
-use crate::primitives::{DecodeBudget, Reader};
+use crate::primitives::{DecodeBudget, Reader, STRING_BYTES_MAX};
 
 /// What a tagged field that the codec does not know costs it: an entry of a tree map, whose first entry takes a node.
 const UNKNOWN_TAG_BYTES: usize = 64;
@@ -110,6 +110,13 @@ impl Walk<'_> {
         } else {
             non_negative(self.reader.i16(name)?.into(), name)?
         };
+        if length > STRING_BYTES_MAX {
+            return Err(WireError::TooLong {
+                field: name,
+                claimed: length as i64,
+                remaining: self.reader.remaining(),
+            });
+        }
         self.reader.take(length, name).map(drop)
     }
 
