@@ -11,7 +11,6 @@ use crate::offset_spec::OffsetSpec;
 #[command(
     name = "strandctl",
     version,
-    max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage.\n\
                   Connections are plaintext: for private networks only."
 )]

@@ -28,9 +28,9 @@ pub enum Failure {
         /// What the system said.
         source: io::Error,
     },
-    /// Some of several things failed; each was reported where it happened.
+    /// Anything else, in words.
     #[error("{0}")]
-    Partial(String),
+    Failed(String),
 }
 
 impl Failure {
@@ -83,7 +83,7 @@ impl Failure {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Client(error) => remedy::of_client_error(error),
-            Self::Usage(_) | Self::Declined | Self::Local { .. } | Self::Partial(_) => None,
+            Self::Usage(_) | Self::Declined | Self::Local { .. } | Self::Failed(_) => None,
         }
     }
 

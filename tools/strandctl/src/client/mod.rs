@@ -101,13 +101,11 @@ impl Client {
     }
 
     fn any(&mut self) -> Result<&mut Connection, ClientError> {
-        if self.seed.is_none() {
-            self.seed = Some(self.connect_anywhere()?);
-        }
-        match &mut self.seed {
-            Some(connection) => Ok(connection),
-            None => unreachable!("set above"),
-        }
+        let connection = match self.seed.take() {
+            Some(connection) => connection,
+            None => self.connect_anywhere()?,
+        };
+        Ok(self.seed.insert(connection))
     }
 
     /// The bootstrap servers first, then the brokers known from metadata. The first bootstrap server's error is told.
@@ -124,7 +122,7 @@ impl Client {
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
-        Err(first_error.unwrap_or_else(|| unreachable!("the configuration names at least one server")))
+        Err(first_error.expect("the configuration names at least one server"))
     }
 
     fn broker(&mut self, id: BrokerId) -> Result<&mut Connection, ClientError> {

@@ -49,7 +49,7 @@ pub fn run(arguments: &LogDumpArgs, output: &mut Output) -> Result<(), Failure> 
     }
     match dump.damaged {
         0 => Ok(()),
-        damaged => Err(Failure::Partial(count(damaged, "damaged place"))),
+        damaged => Err(Failure::Failed(count(damaged, "damaged place"))),
     }
 }
 

@@ -53,11 +53,11 @@ pub fn run(arguments: &LogExportArgs, output: &mut Output) -> Result<(), Failure
         }
     }
     if exported == 0 {
-        return Err(Failure::Partial(format!("{} holds no such log", data.display())));
+        return Err(Failure::Failed(format!("{} holds no such log", data.display())));
     }
     match damages {
         0 => Ok(()),
-        damages => Err(Failure::Partial(format!(
+        damages => Err(Failure::Failed(format!(
             "{}: what follows it is not exported",
             count(damages, "damaged place")
         ))),
@@ -77,7 +77,7 @@ fn lock(data: &Path) -> Result<Option<File>, Failure> {
                 "{}: a broker runs on it, and its logs are still changing: stop it first",
                 data.display()
             );
-            Err(Failure::Partial(text))
+            Err(Failure::Failed(text))
         }
         Err(fs::TryLockError::Error(source)) => Err(Failure::local(path.display().to_string(), source)),
     }
@@ -134,7 +134,7 @@ fn export(shard: &Shard, log: &ShardLog, topic: &str, target: &Path) -> Result<S
     let folder = target.join(format!("{topic}-{}", log.id.partition));
     if folder.exists() {
         // Mixing with what stands there could make records of two logs look like one.
-        return Err(Failure::Partial(format!(
+        return Err(Failure::Failed(format!(
             "{} exists already: name another --kafka folder",
             folder.display()
         )));
@@ -219,7 +219,7 @@ impl KafkaLog {
     fn check(&self, batch: &StoredBatch<'_>) -> Result<(), Failure> {
         let wrong = |reason: String| {
             let place = format!("{} at offset {}", self.folder.display(), batch.base_offset);
-            Failure::Partial(format!("{place}: {reason}"))
+            Failure::Failed(format!("{place}: {reason}"))
         };
         let header = BatchHeader::decode(batch.bytes).map_err(|error| wrong(error.to_string()))?;
         if header.base_offset != batch.base_offset || header.last_offset() + 1 != batch.end_offset {

@@ -31,7 +31,7 @@ fn sum_up<T>(results: TopicResults<T>, json: bool) -> Result<(), Failure> {
             for error in errors {
                 Failure::from(error).report(json);
             }
-            Err(Failure::Partial(format!("{failed} of {total} failed")))
+            Err(Failure::Failed(format!("{failed} of {total} failed")))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use strandline_wire::batch::BatchBuilder;
 
 use crate::cli::ProduceArgs;
@@ -208,6 +208,7 @@ impl Session {
         for batch in acknowledged {
             self.summary.records += batch.records;
             let partition = self.summary.partitions.entry(batch.partition).or_default();
+            partition.partition = batch.partition;
             partition.records += batch.records;
             if let Some(base_offset) = batch.base_offset {
                 partition.first_offset.get_or_insert(base_offset);
@@ -223,15 +224,21 @@ impl Session {
 struct Summary {
     topic: String,
     records: u64,
+    #[serde(serialize_with = "as_list")]
     partitions: BTreeMap<i32, PartitionSummary>,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct PartitionSummary {
+    partition: i32,
     records: u64,
     /// Null where the broker told no offsets (acks=0).
     first_offset: Option<i64>,
     last_offset: Option<i64>,
+}
+
+fn as_list<S: Serializer>(map: &BTreeMap<i32, PartitionSummary>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(map.values())
 }
 
 impl Summary {

@@ -35,7 +35,7 @@ pub fn newest_checkpoint(shard: &Path) -> Result<(PathBuf, Checkpoint), Failure>
         }
     }
     newest.ok_or_else(|| {
-        Failure::Partial(format!(
+        Failure::Failed(format!(
             "{}: no whole checkpoint: {}",
             shard.display(),
             reasons.join("; ")
@@ -46,7 +46,7 @@ pub fn newest_checkpoint(shard: &Path) -> Result<(PathBuf, Checkpoint), Failure>
 /// Reads one slot.
 pub fn read_checkpoint(path: &Path) -> Result<Checkpoint, Failure> {
     let bytes = std::fs::read(path).map_err(|source| unreadable(path, source))?;
-    Checkpoint::decode(&bytes).map_err(|error| Failure::Partial(format!("{}: {error}", path.display())))
+    Checkpoint::decode(&bytes).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
 }
 
 /// A batch of a log, in offset order.
@@ -143,7 +143,7 @@ impl Shard {
             };
             let file = &self.journal[index];
             let pieces = pieces(file.bytes_of(entry), &entry.header)
-                .map_err(|error| Failure::Partial(format!("{}: {error}", file.path.display())))?;
+                .map_err(|error| Failure::Failed(format!("{}: {error}", file.path.display())))?;
             if entry.header.sequence > replay.durable && self.is_torn(&pieces) {
                 break;
             }

@@ -25,7 +25,7 @@ pub fn read_topic_names(data_directory: &Path) -> Result<BTreeMap<Uuid, String>,
     std::fs::copy(&path, &copy).map_err(|source| unreadable(&path, source))?;
     let image = Database::open(&copy)
         .and_then(|database| database.load())
-        .map_err(|error| Failure::Partial(format!("{}: {error}", path.display())))?;
+        .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
     Ok(image
         .topics()
         .map(|topic| (topic.id, topic.name.to_string()))

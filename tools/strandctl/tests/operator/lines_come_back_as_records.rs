@@ -133,7 +133,7 @@ fn nothing_is_waited_for_without_acknowledgement() {
     )
     .succeeded();
     assert_eq!(
-        run.json()[0]["partitions"]["0"]["last_offset"],
+        run.json()[0]["partitions"][0]["last_offset"],
         serde_json::Value::Null
     );
 }
