@@ -7,7 +7,6 @@ use std::rc::{Rc, Weak};
 use crate::disk::Disk;
 use crate::log::run::RunState;
 use crate::log::state::LogInner;
-use crate::stats::Counters;
 use crate::types::Offset;
 
 /// Clean runs in the order in which they became clean. Readers of old data put nothing here, so they never
@@ -27,7 +26,7 @@ impl<D: Disk> Cache<D> {
     }
 
     /// Drops clean runs of at least `bytes`, if there are so many.
-    pub(crate) fn evict(&mut self, bytes: u64, counters: &Counters) {
+    pub(crate) fn evict(&mut self, bytes: u64) {
         let mut dropped = 0;
         while dropped < bytes {
             let Some((log, base_offset)) = self.runs.pop_front() else { return };
@@ -43,7 +42,6 @@ impl<D: Disk> Cache<D> {
                 .is_some_and(|run| run.base_offset == base_offset && run.state == RunState::Clean);
             if is_front && let Some(run) = state.runs.pop_front() {
                 dropped += run.memory.reserved_bytes();
-                counters.cached_bytes.subtract(run.memory.reserved_bytes());
             }
         }
     }

@@ -1,15 +1,21 @@
 //! The log on disk: one journal a shard, one log a partition replica.
 
 pub mod budget;
+mod cache;
+mod checkpoint;
 pub mod disk;
 pub mod epochs;
 pub mod error;
 pub mod format;
 #[cfg(test)]
 mod golden;
+mod journal;
 pub mod log;
 pub mod options;
 pub mod producers;
+mod recovery;
+mod segment;
+mod shard;
 pub mod stats;
 pub mod store;
 pub mod types;

@@ -20,6 +20,7 @@ use crate::log::append_buffer::AppendBuffer;
 use crate::log::state::LogInner;
 use crate::options::StoreOptions;
 use crate::segment::files::Files;
+use crate::segment::read_ahead::ReadAhead;
 use crate::stats::Counters;
 use crate::store::StoreObserver;
 use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
@@ -28,12 +29,6 @@ use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
 pub(crate) struct Clock {
     pub(crate) monotonic: Box<dyn Fn() -> Monotonic>,
     pub(crate) wall_ms: Box<dyn Fn() -> i64>,
-}
-
-/// A log that was deleted, until a checkpoint no longer names it and its folder is gone.
-pub(crate) struct DeletedLog {
-    pub(crate) id: TopicPartitionId,
-    pub(crate) log_id: LogId,
 }
 
 /// One shard.
@@ -49,6 +44,7 @@ pub(crate) struct Shard<D: Disk> {
     /// Write-back has a reason for a round.
     pub(crate) round_wake: Event,
     pub(crate) round_requested: Cell<bool>,
+    pub(crate) round_running: Cell<bool>,
     /// A round ended.
     pub(crate) round_done: Event,
     /// Logs with frames that go straight to a segment.
@@ -57,10 +53,13 @@ pub(crate) struct Shard<D: Disk> {
     /// A journal file is to be zero-filled, or space looked at.
     pub(crate) background_wake: Event,
     pub(crate) logs: RefCell<HashMap<TopicPartitionId, Rc<LogInner<D>>>>,
-    pub(crate) deleted: RefCell<Vec<DeletedLog>>,
+    pub(crate) by_log_id: RefCell<HashMap<LogId, Rc<LogInner<D>>>>,
+    /// Deleted logs, until a checkpoint no longer names them.
+    pub(crate) deleted: RefCell<Vec<Rc<LogInner<D>>>>,
     pub(crate) budget: MemoryBudget,
     pub(crate) cache: RefCell<Cache<D>>,
     pub(crate) files: Files<D>,
+    pub(crate) read_ahead: RefCell<ReadAhead<D::ReadBuffer>>,
     /// The last flushed checkpoint.
     pub(crate) committed: RefCell<Checkpoint>,
     pub(crate) next_log_id: Cell<u64>,
@@ -69,6 +68,12 @@ pub(crate) struct Shard<D: Disk> {
     pub(crate) counters: Counters,
     pub(crate) stopped: RefCell<Option<Stopped>>,
     pub(crate) closing: Cell<bool>,
+    /// While closing: the extent task, the journal task and the last round are through, in this order.
+    pub(crate) direct_ended: Cell<bool>,
+    pub(crate) journal_ended: Cell<bool>,
+    pub(crate) closed: Cell<bool>,
+    /// Files wait to be unlinked: a round is due soon even if nothing else asks for one.
+    pub(crate) cleanup_wanted: Cell<bool>,
     pub(crate) full: Cell<bool>,
     /// Bytes appended since the free space was last looked at.
     pub(crate) since_space_check: Cell<u64>,
@@ -126,6 +131,13 @@ impl<D: Disk> Shard<D> {
         }
     }
 
+    /// Asks for a round before long, to unlink files.
+    pub(crate) fn want_cleanup(&self) {
+        if !self.cleanup_wanted.replace(true) {
+            self.round_wake.notify_all();
+        }
+    }
+
     /// Completes when the entry and all below are flushed.
     pub(crate) async fn durable(&self, sequence: Sequence) -> Result<(), Stopped> {
         loop {
@@ -157,6 +169,24 @@ impl<D: Disk> Shard<D> {
     pub(crate) fn allocate(&self, capacity: usize) -> Rc<AppendBuffer<D::Buffer>> {
         let buffer = self.disk.allocate(capacity);
         Rc::new(AppendBuffer::new(buffer, self.budget.charge(capacity as u64)))
+    }
+
+    /// Drops clean cached frames and what readers left.
+    pub(crate) fn evict(&self, bytes: u64) {
+        let before = self.budget.used();
+        if let Ok(mut cache) = self.cache.try_borrow_mut() {
+            cache.evict(bytes);
+        }
+        if before - self.budget.used() < bytes
+            && let Ok(mut left) = self.read_ahead.try_borrow_mut()
+        {
+            left.clear();
+        }
+    }
+
+    /// A log by the id of this life.
+    pub(crate) fn live_log(&self, log: LogId) -> Option<Rc<LogInner<D>>> {
+        self.by_log_id.borrow().get(&log).cloned()
     }
 
     pub(crate) fn logs_folder(&self) -> PathBuf {

@@ -45,6 +45,8 @@ pub struct StoreStats {
     pub disk_reads: u64,
     /// Bytes read from segments.
     pub disk_read_bytes: u64,
+    /// Segment files open.
+    pub open_files: u64,
 }
 
 /// A counter of one thread.
@@ -57,8 +59,7 @@ impl Counter {
     }
 
     pub(crate) fn subtract(&self, amount: u64) {
-        let now = self.0.get().checked_sub(amount).expect("what is subtracted was added before");
-        self.0.set(now);
+        self.0.set(self.0.get().saturating_sub(amount));
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -82,7 +83,6 @@ pub(crate) struct Counters {
     pub(crate) checkpoints: Counter,
     pub(crate) write_back_bytes: Counter,
     pub(crate) dirty_bytes: Counter,
-    pub(crate) cached_bytes: Counter,
     pub(crate) memory_reads: Counter,
     pub(crate) disk_reads: Counter,
     pub(crate) disk_read_bytes: Counter,

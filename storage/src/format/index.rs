@@ -56,10 +56,11 @@ impl Index {
         after.checked_sub(1).map_or(0, |at| self.entries[at].position)
     }
 
-    /// Where to begin a search for the first frame whose largest timestamp is at least `timestamp`.
-    pub fn position_for_timestamp(&self, timestamp: i64) -> u64 {
+    /// Where to begin a search for the first frame whose largest timestamp is at least `timestamp`: the
+    /// offset of a frame at or before it; `None` for the segment's start.
+    pub fn offset_for_timestamp(&self, timestamp: i64) -> Option<i64> {
         let after = self.entries.partition_point(|entry| entry.timestamp_before < timestamp);
-        after.checked_sub(1).map_or(0, |at| self.entries[at].position)
+        Some(self.entries.get(after.checked_sub(1)?)?.offset)
     }
 
     /// Forgets everything at and above `position`, where a truncation cut. The timestamp becomes an upper
@@ -125,7 +126,7 @@ mod tests {
             prop_assert!(start <= at);
             prop_assert!(all.iter().any(|frame| frame.1 == start));
             if let Some(first) = all.iter().find(|frame| frame.2 >= time) {
-                prop_assert!(index.position_for_timestamp(time) <= first.1);
+                prop_assert!(index.offset_for_timestamp(time).unwrap_or(0) <= first.0);
             }
         }
     }

@@ -51,6 +51,11 @@ impl Ring {
         self.last_checksum
     }
 
+    /// One file, in bytes.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
     /// All files, in bytes.
     pub(crate) fn total_bytes(&self) -> u64 {
         self.file_bytes * u64::from(self.files)

@@ -62,7 +62,9 @@ pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
                 flush = Some(Box::pin(start_flush(&shard)));
             }
         }
-        if shard.closing.get() && is_idle(&shard) {
+        if shard.closing.get() && shard.direct_ended.get() && is_idle(&shard) {
+            shard.journal_ended.set(true);
+            shard.round_wake.notify_all();
             return;
         }
         if tick.is_none() && needs_tick(&shard) {

@@ -1,13 +1,25 @@
 //! One log: the handle that the broker holds, and what it does.
 
+pub(crate) mod append;
+pub(crate) mod append_buffer;
+mod change;
+pub(crate) mod extent;
+mod read;
+pub(crate) mod run;
+mod search;
+pub(crate) mod state;
+pub(crate) mod truncate;
+
 use std::rc::Rc;
 
-use strandline_wire::batch::ValidatedBatch;
-
+pub use self::read::{BatchSlice, ReadRequest, ReadResult};
+pub use self::search::TimestampOffset;
+use self::state::LogInner;
 use crate::disk::Disk;
-use crate::error::{AppendError, ReadError, StoreError};
+use crate::error::StoreError;
 use crate::options::LogSettings;
-use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
+use crate::shard::Shard;
+use crate::types::{LogId, Offset, TopicPartitionId};
 
 /// What an append gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,49 +28,6 @@ pub struct Appended {
     pub base_offset: Offset,
     /// The offset of its last one.
     pub last_offset: Offset,
-}
-
-/// What to read.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadRequest {
-    /// The first record wanted; the batch that holds it is returned whole.
-    pub offset: Offset,
-    /// How many payload bytes at most.
-    pub max_bytes: usize,
-    /// No batch that reaches this offset: the high watermark, last stable offset or log end offset.
-    pub upper_bound: Offset,
-    /// The first batch is returned even if it is larger than `max_bytes`.
-    pub at_least_one: bool,
-}
-
-/// What a read gave: whole batches, in order, without gaps in between.
-pub struct ReadResult<D: Disk> {
-    /// The batches.
-    pub batches: Vec<BatchSlice<D>>,
-}
-
-/// The bytes of one batch as stored; pins the memory they are in.
-pub struct BatchSlice<D: Disk> {
-    _disk: std::marker::PhantomData<D>,
-}
-
-impl<D: Disk> std::ops::Deref for BatchSlice<D> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        todo!()
-    }
-}
-
-/// Where a timestamp was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimestampOffset {
-    /// The record's offset.
-    pub offset: Offset,
-    /// Its timestamp.
-    pub timestamp: i64,
-    /// The leader epoch of its batch.
-    pub leader_epoch: i32,
 }
 
 /// One segment of a log, for listings.
@@ -76,124 +45,169 @@ pub struct SegmentInfo {
 
 /// A log. Clones are handles of one log; they outlive its deletion and then give errors.
 pub struct Log<D: Disk> {
-    disk: Rc<D>,
+    pub(crate) inner: Rc<LogInner<D>>,
+    pub(crate) shard: Rc<Shard<D>>,
 }
 
 impl<D: Disk> Clone for Log<D> {
     fn clone(&self) -> Self {
-        Self { disk: self.disk.clone() }
+        Self { inner: self.inner.clone(), shard: self.shard.clone() }
     }
 }
 
 impl<D: Disk> Log<D> {
+    pub(crate) fn new(inner: Rc<LogInner<D>>, shard: Rc<Shard<D>>) -> Self {
+        Self { inner, shard }
+    }
+
     /// The partition.
     pub fn id(&self) -> TopicPartitionId {
-        todo!()
+        self.inner.id
     }
+
     /// This life of the replica.
     pub fn log_id(&self) -> LogId {
-        todo!()
+        self.inner.log_id
     }
+
     /// The first offset that may be read.
     pub fn start_offset(&self) -> Offset {
-        todo!()
+        self.inner.state.borrow().start_offset
     }
+
     /// The offset the next batch gets.
     pub fn end_offset(&self) -> Offset {
-        todo!()
+        self.inner.state.borrow().end_offset
     }
+
     /// Everything below is flushed.
     pub fn flushed_end(&self) -> Offset {
-        todo!()
+        self.inner.state.borrow().flushed_end()
     }
+
     /// Everything below is written.
     pub fn written_end(&self) -> Offset {
-        todo!()
+        self.inner.state.borrow().written_end()
     }
+
     /// The end that counts for acknowledgement: flushed, or written for a relaxed topic.
     pub fn acknowledged_end(&self) -> Offset {
-        todo!()
+        self.inner.state.borrow().acknowledged_end()
     }
-    /// The high watermark as last set.
+
+    /// The high watermark as last set; after an open, the checkpoint's lower bound.
     pub fn high_watermark(&self) -> Offset {
-        todo!()
+        self.inner.state.borrow().high_watermark
     }
+
     /// Sets the high watermark; a lower bound of it is in the checkpoint.
-    pub fn set_high_watermark(&self, _offset: Offset) {
-        todo!()
+    pub fn set_high_watermark(&self, offset: Offset) {
+        self.inner.state.borrow_mut().high_watermark = offset;
     }
+
     /// The epoch that appends carry; -1 before the first [`Log::begin_epoch`].
     pub fn leader_epoch(&self) -> i32 {
-        todo!()
+        self.inner.state.borrow().epochs.latest()
     }
-    /// Starts a leader epoch at the log's end. The piece precedes the epoch's frames in the journal.
-    pub async fn begin_epoch(&self, _epoch: i32) -> Result<Sequence, StoreError> {
-        todo!()
-    }
-    /// Appends a batch: never waits. It counts once [`Log::acknowledged_end`] is above its last offset; the
-    /// observer tells when that moves.
-    pub fn append(&self, _batch: &ValidatedBatch<'_>) -> Result<Appended, AppendError> {
-        todo!()
-    }
-    /// Completes when [`Log::acknowledged_end`] is at least `offset`.
-    pub async fn acknowledged(&self, _offset: Offset) -> Result<(), StoreError> {
-        todo!()
-    }
-    /// Completes when the log's creation is durable.
-    pub async fn created(&self) -> Result<(), StoreError> {
-        todo!()
-    }
-    /// Reads whole batches; an empty result when `offset` is at or above the upper bound.
-    pub async fn read(&self, _request: ReadRequest) -> Result<ReadResult<D>, ReadError> {
-        todo!()
-    }
-    /// The first record whose timestamp is at least `timestamp`, in batches below `upper_bound`.
-    pub async fn offset_for_timestamp(
-        &self,
-        _timestamp: i64,
-        _upper_bound: Offset,
-    ) -> Result<Option<TimestampOffset>, ReadError> {
-        todo!()
-    }
-    /// The record with the largest timestamp: of several, the first of the earliest batch.
-    pub async fn max_timestamp(&self, _upper_bound: Offset) -> Result<Option<TimestampOffset>, ReadError> {
-        todo!()
-    }
+
     /// The largest epoch at or below `epoch`, and the offset where the next one starts (or the log end);
     /// `None` when no such epoch is known.
-    pub fn end_offset_for_epoch(&self, _epoch: i32) -> Option<(i32, Offset)> {
-        todo!()
+    pub fn end_offset_for_epoch(&self, epoch: i32) -> Option<(i32, Offset)> {
+        let state = self.inner.state.borrow();
+        state.epochs.end_offset(epoch, state.end_offset)
     }
-    /// Raises the start offset (DeleteRecords, retention); lower values change nothing.
-    pub async fn set_start_offset(&self, _offset: Offset) -> Result<Sequence, StoreError> {
-        todo!()
+
+    /// The leader epoch of the record at `offset`, where known.
+    pub fn epoch_at(&self, offset: Offset) -> Option<i32> {
+        self.inner.state.borrow().epochs.epoch_at(offset)
     }
-    /// Cuts everything at and above `offset`; the returned sequence carries the cut.
-    pub async fn truncate_to(&self, _offset: Offset) -> Result<Sequence, StoreError> {
-        todo!()
-    }
+
     /// The settings in force.
     pub fn settings(&self) -> LogSettings {
-        todo!()
+        self.inner.state.borrow().settings.clone()
     }
-    /// Changes the settings.
-    pub fn set_settings(&self, _settings: LogSettings) {
-        todo!()
+
+    /// Changes the settings. A topic that becomes durable counts flushed ends from now on.
+    pub fn set_settings(&self, settings: LogSettings) {
+        self.inner.state.borrow_mut().settings = settings;
     }
-    /// Payload bytes between start and end, whole segments counted.
+
+    /// Payload bytes of the log, whole segments counted.
     pub fn size_bytes(&self) -> u64 {
-        todo!()
+        self.inner.state.borrow().payload_bytes()
     }
+
     /// The segments, oldest first; the last may still be in memory alone.
     pub fn segments(&self) -> Vec<SegmentInfo> {
-        todo!()
+        let state = self.inner.state.borrow();
+        let mut infos: Vec<SegmentInfo> = state
+            .segments
+            .iter()
+            .map(|segment| SegmentInfo {
+                base_offset: segment.meta.base_offset,
+                end_offset: segment.meta.end_offset,
+                payload_bytes: segment.meta.payload_bytes,
+                max_timestamp: segment.meta.max_timestamp,
+            })
+            .collect();
+        for run in state.runs.iter().filter(|run| run.end_offset > state.segments_end()) {
+            if run.segment.is_some() || infos.is_empty() {
+                let empty = SegmentInfo {
+                    base_offset: run.base_offset,
+                    end_offset: run.base_offset,
+                    payload_bytes: 0,
+                    max_timestamp: -1,
+                };
+                infos.push(empty);
+            }
+            if let Some(info) = infos.last_mut() {
+                info.end_offset = run.end_offset;
+                info.payload_bytes += run.payload_bytes;
+                info.max_timestamp = info.max_timestamp.max(run.max_timestamp);
+            }
+        }
+        infos
     }
+
     /// The first offset that may be gone, of a damaged log.
     pub fn damaged_from(&self) -> Option<Offset> {
-        todo!()
+        self.inner.state.borrow().damaged_from
     }
+
     /// Whether the log was deleted or set aside.
     pub fn is_deleted(&self) -> bool {
-        todo!()
+        self.inner.state.borrow().deleted
+    }
+
+    /// Completes when [`Log::acknowledged_end`] is at least `offset`.
+    ///
+    /// # Errors
+    /// When the shard stops or the log is deleted meanwhile.
+    pub async fn acknowledged(&self, offset: Offset) -> Result<(), StoreError> {
+        loop {
+            let progress = self.shard.progress.wait();
+            {
+                let state = self.inner.state.borrow();
+                if state.acknowledged_end() >= offset {
+                    return Ok(());
+                }
+                if state.deleted {
+                    return Err(StoreError::Unknown(self.inner.id));
+                }
+            }
+            if let Some(stopped) = &*self.shard.stopped.borrow() {
+                return Err(stopped.clone().into());
+            }
+            progress.await;
+        }
+    }
+
+    /// Completes when the log's creation is durable.
+    ///
+    /// # Errors
+    /// When the shard stops before.
+    pub async fn created(&self) -> Result<(), StoreError> {
+        let created = self.inner.state.borrow().created;
+        Ok(self.shard.durable(created).await?)
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::append_buffer::AppendBuffer;
-use crate::disk::Disk;
+use crate::disk::{Disk, PAGE};
 use crate::format::frame::{FrameHeader, pad_bytes, seal_pad};
 use crate::segment::SegmentStart;
 use crate::types::Offset;
@@ -12,6 +12,9 @@ use crate::types::Offset;
 pub(crate) const BUFFER_BYTES_MIN: usize = 4096;
 /// Capacity up to which a busy log's append buffers double. A larger frame gets a buffer of its own size.
 pub(crate) const BUFFER_BYTES_MAX: usize = 256 * 1024;
+
+/// Frames of a run that becomes an extent: its piece names each producer's batch and must fit an entry.
+const DIRECT_FRAMES_MAX: usize = 256;
 
 /// Where a frame stands in its run.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,8 @@ pub(crate) struct Run<D: Disk> {
     pub(crate) end_offset: Offset,
     pub(crate) frames: Vec<FrameRef>,
     pub(crate) payload_bytes: u64,
+    /// Bytes of its frames.
+    pub(crate) frame_bytes: u64,
     pub(crate) max_timestamp: i64,
     pub(crate) max_timestamp_offset: Offset,
     /// Set when the run opens a new segment.
@@ -65,6 +70,7 @@ impl<D: Disk> Run<D> {
             end_offset: base_offset,
             frames: Vec::new(),
             payload_bytes: 0,
+            frame_bytes: 0,
             max_timestamp: -1,
             max_timestamp_offset: -1,
             segment,
@@ -73,6 +79,9 @@ impl<D: Disk> Run<D> {
 
     /// Whether a frame of `bytes` and the pad after it still fit.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
+        if self.direct && self.frames.len() >= DIRECT_FRAMES_MAX {
+            return false;
+        }
         let end = self.memory.len() + bytes;
         end + pad_bytes(end) <= self.memory.capacity()
     }
@@ -87,6 +96,7 @@ impl<D: Disk> Run<D> {
         });
         self.end_offset = header.end_offset();
         self.payload_bytes += u64::from(header.payload_length);
+        self.frame_bytes += header.frame_bytes() as u64;
         if header.max_timestamp > self.max_timestamp {
             self.max_timestamp = header.max_timestamp;
             self.max_timestamp_offset = header.base_offset;
@@ -103,6 +113,29 @@ impl<D: Disk> Run<D> {
         }
         self.memory.seal();
         self.state = RunState::Sealed;
+    }
+
+    /// The run up to a cut, in memory of its own: the pages of this one hold frames beyond.
+    pub(crate) fn copy_below(
+        &self,
+        offset: Offset,
+        key: u64,
+        allocate: impl Fn(usize) -> Rc<AppendBuffer<D::Buffer>>,
+    ) -> Self {
+        let kept = self.frames.partition_point(|frame| frame.base_offset < offset);
+        assert!(kept > 0, "the run begins below the cut");
+        let end = self.frames.get(kept).map_or(self.memory.len(), |frame| frame.position as usize);
+        let memory = allocate((end + pad_bytes(end)).next_multiple_of(PAGE));
+        let mut run = Self::new(memory, self.base_offset, self.direct, self.segment.clone());
+        run.memory.append(end, |bytes| bytes.copy_from_slice(self.memory.bytes(0..end)));
+        for frame in &self.frames[..kept] {
+            let position = frame.position as usize;
+            let header = FrameHeader::decode(self.memory.bytes(position..end));
+            run.note(&header.expect("our own memory holds the frame we wrote"), position);
+        }
+        run.seal(key);
+        run.state = self.state;
+        run
     }
 
     /// Whether no checkpoint covers it.

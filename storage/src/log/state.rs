@@ -62,6 +62,10 @@ pub(crate) struct LogState<D: Disk> {
     /// Counts truncations: an entry's end from before one says nothing after it.
     pub(crate) generation: u32,
     pub(crate) deleted: bool,
+    /// Takes no appends: it is being set aside.
+    pub(crate) closed: bool,
+    /// Whether its folder exists, durably.
+    pub(crate) has_folder: bool,
     pub(crate) damaged_from: Option<Offset>,
     /// Set while frames wait to go straight to a segment.
     pub(crate) direct: Option<Direct>,
@@ -87,6 +91,8 @@ pub(crate) struct Direct {
     pub(crate) producers: Producers,
     /// Epoch starts that come after waiting frames, in order.
     pub(crate) waiting_epochs: VecDeque<WaitingEpoch>,
+    /// Whether the extent task knows of it.
+    pub(crate) queued: bool,
 }
 
 /// An epoch start behind frames that wait.
@@ -155,6 +161,8 @@ impl<D: Disk> LogState<D> {
             created: Sequence(0),
             generation: 0,
             deleted: false,
+            closed: false,
+            has_folder: false,
             damaged_from: None,
             direct: None,
             busy: false,
@@ -192,6 +200,12 @@ impl<D: Disk> LogState<D> {
         assert!(end <= self.end_offset, "nothing is written that was not appended");
         self.written_end = self.written_end.max(end);
         self.acknowledged_end() > before
+    }
+
+    /// From the checkpoint: everything it names is flushed.
+    pub(crate) fn restore_ends(&mut self, end: Offset) {
+        self.flushed_end = end;
+        self.written_end = end;
     }
 
     /// The log was cut or moved: both ends fall, or jump to a start offset beyond the end.

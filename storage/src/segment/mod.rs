@@ -2,6 +2,7 @@
 
 pub(crate) mod files;
 pub(crate) mod index;
+pub(crate) mod read_ahead;
 pub(crate) mod write;
 
 use crate::format::checkpoint::SegmentCheckpoint;
@@ -16,17 +17,19 @@ pub(crate) struct Segment {
     pub(crate) index: Index,
     /// Whether an index file may exist.
     pub(crate) index_on_disk: bool,
+    /// What the index file covers.
+    pub(crate) index_saved: u64,
 }
 
 impl Segment {
     /// A segment from the checkpoint: its index comes from its file at the first read.
     pub(crate) fn known(meta: SegmentCheckpoint) -> Self {
-        Self { meta, index: Index::new(), index_on_disk: true }
+        Self { meta, index: Index::new(), index_on_disk: true, index_saved: 0 }
     }
 
     /// A segment without a file yet.
     pub(crate) fn new(meta: SegmentCheckpoint) -> Self {
-        Self { meta, index: Index::new(), index_on_disk: false }
+        Self { meta, index: Index::new(), index_on_disk: false, index_saved: 0 }
     }
 }
 

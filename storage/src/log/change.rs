@@ -1,0 +1,100 @@
+//! Changes of a log that are not appends: epoch starts and the start offset.
+
+use strandline_runtime::local::oneshot;
+
+use super::Log;
+use super::state::WaitingEpoch;
+use crate::disk::Disk;
+use crate::error::StoreError;
+use crate::format::piece::Control;
+use crate::types::{Offset, Sequence};
+
+impl<D: Disk> Log<D> {
+    /// Starts a leader epoch at the log's end. The piece precedes the epoch's frames in the journal; it waits
+    /// only for frames before it that are on their way straight to a segment. An epoch that is not above the
+    /// newest one changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the shard stopped or the log is gone.
+    pub async fn begin_epoch(&self, epoch: i32) -> Result<Sequence, StoreError> {
+        self.shard.check_running()?;
+        let queued = {
+            let mut state = self.inner.state.borrow_mut();
+            let state = &mut *state;
+            if state.deleted {
+                return Err(StoreError::Unknown(self.inner.id));
+            }
+            if epoch <= state.epochs.latest() {
+                return Ok(state.last_sequence);
+            }
+            let offset = state.end_offset;
+            state.epochs.begin(epoch, offset);
+            state.touched = true;
+            if state.direct.is_none() {
+                let control = Control::EpochStart { epoch, offset };
+                state.last_sequence = self.shard.push_control(&self.inner, &control, None);
+                return Ok(state.last_sequence);
+            }
+            // The epoch start must come between two runs.
+            state.seal_newest(self.inner.key, false);
+            let (done, queued) = oneshot();
+            let direct = state.direct.as_mut().expect("looked at above");
+            direct.waiting_epochs.push_back(WaitingEpoch { epoch, offset, done });
+            queued
+        };
+        match queued.await {
+            Ok(sequence) => Ok(sequence),
+            Err(_) => {
+                self.shard.check_running()?;
+                Err(StoreError::Unknown(self.inner.id))
+            }
+        }
+    }
+
+    /// Raises the start offset (DeleteRecords, retention); lower values change nothing. One beyond the end
+    /// empties the log there.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the shard stopped or the log is gone.
+    pub async fn set_start_offset(&self, offset: Offset) -> Result<Sequence, StoreError> {
+        self.shard.check_running()?;
+        let beyond = offset > self.end_offset();
+        if beyond && !self.inner.make_busy().await {
+            self.inner.end_busy();
+            return Err(StoreError::Unknown(self.inner.id));
+        }
+        let result = self.raise_start(offset);
+        if beyond {
+            self.inner.end_busy();
+        }
+        self.shard.want_cleanup();
+        result
+    }
+
+    fn raise_start(&self, offset: Offset) -> Result<Sequence, StoreError> {
+        let mut state = self.inner.state.borrow_mut();
+        let state = &mut *state;
+        if state.deleted {
+            return Err(StoreError::Unknown(self.inner.id));
+        }
+        if offset <= state.start_offset {
+            return Ok(state.last_sequence);
+        }
+        let journaled_end = state.direct.as_ref().map_or(state.end_offset, |direct| direct.end_offset);
+        if offset > journaled_end && state.direct.is_some() {
+            return Err(StoreError::Invalid("the start offset would pass frames that are in no journal entry yet"));
+        }
+        state.start_offset = offset;
+        state.high_watermark = state.high_watermark.max(offset);
+        state.touched = true;
+        if offset > state.end_offset {
+            let dirty: u64 = state.runs.iter().filter(|run| run.is_dirty()).map(|run| run.frame_bytes).sum();
+            self.shard.counters.dirty_bytes.subtract(dirty);
+            state.empty_at(offset);
+        } else {
+            state.epochs.raise_start(offset);
+        }
+        state.last_sequence = self.shard.push_control(&self.inner, &Control::StartOffset { offset }, None);
+        Ok(state.last_sequence)
+    }
+}

@@ -1,0 +1,261 @@
+//! Reads: from memory where the log is in memory, from segments below. What comes from disk is verified.
+
+use std::ops::{Deref, Range};
+use std::rc::Rc;
+
+use super::Log;
+use super::append_buffer::AppendBuffer;
+use super::state::LogState;
+use crate::disk::{Disk, OpenMode};
+use crate::error::ReadError;
+use crate::format::frame::FRAME_HEADER_BYTES;
+use crate::format::names;
+use crate::segment::index::{FrameReader, ensure_index};
+use crate::types::Offset;
+
+/// What to read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRequest {
+    /// The first record wanted; the batch that holds it is returned whole.
+    pub offset: Offset,
+    /// How many payload bytes at most.
+    pub max_bytes: usize,
+    /// No batch that reaches this offset: the high watermark, last stable offset or log end offset.
+    pub upper_bound: Offset,
+    /// The first batch is returned even if it is larger than `max_bytes`.
+    pub at_least_one: bool,
+}
+
+/// What a read gave: whole batches, in order, without gaps in between.
+pub struct ReadResult<D: Disk> {
+    /// The batches.
+    pub batches: Vec<BatchSlice<D>>,
+}
+
+impl<D: Disk> ReadResult<D> {
+    /// Payload bytes of all batches.
+    pub fn bytes(&self) -> usize {
+        self.batches.iter().map(|batch| batch.len()).sum()
+    }
+}
+
+/// The bytes of one batch as stored; pins the memory they are in.
+pub struct BatchSlice<D: Disk>(Slice<D>);
+
+enum Slice<D: Disk> {
+    Memory(Rc<AppendBuffer<D::Buffer>>, Range<usize>),
+    Read(D::ReadBuffer, Range<usize>),
+}
+
+impl<D: Disk> Deref for BatchSlice<D> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Slice::Memory(memory, range) => memory.bytes(range.clone()),
+            Slice::Read(memory, range) => &memory[range.clone()],
+        }
+    }
+}
+
+impl<D: Disk> Clone for BatchSlice<D> {
+    fn clone(&self) -> Self {
+        Self(match &self.0 {
+            Slice::Memory(memory, range) => Slice::Memory(memory.clone(), range.clone()),
+            Slice::Read(memory, range) => Slice::Read(memory.clone(), range.clone()),
+        })
+    }
+}
+
+/// Where a read finds its first batch.
+enum Source {
+    Nothing,
+    Memory,
+    Segment { number: u64, base_offset: Offset, valid_length: u64 },
+}
+
+impl<D: Disk> Log<D> {
+    /// Reads whole batches; an empty result when `offset` is at or above the upper bound.
+    ///
+    /// # Errors
+    /// [`ReadError::OutOfRange`] below the start or above the end; [`ReadError::Damaged`] where the bytes are
+    /// not what was written.
+    pub async fn read(&self, request: ReadRequest) -> Result<ReadResult<D>, ReadError> {
+        let mut gathered = Gathered { request, next: request.offset, bytes: 0, batches: Vec::new() };
+        loop {
+            match self.source(&gathered)? {
+                Source::Nothing => break,
+                Source::Memory => {
+                    self.shard.counters.memory_reads.add(1);
+                    gather_memory(&self.inner.state.borrow(), &mut gathered);
+                    break;
+                }
+                Source::Segment { number, base_offset, valid_length } => {
+                    self.shard.counters.disk_reads.add(1);
+                    let before = gathered.next;
+                    self.gather_segment(&mut gathered, number, base_offset, valid_length).await?;
+                    if gathered.is_full() || gathered.next == before {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(ReadResult { batches: gathered.batches })
+    }
+
+    fn source(&self, gathered: &Gathered<D>) -> Result<Source, ReadError> {
+        if let Some(stopped) = &*self.shard.stopped.borrow() {
+            return Err(stopped.clone().into());
+        }
+        let state = self.inner.state.borrow();
+        if state.deleted {
+            return Err(ReadError::Deleted);
+        }
+        let offset = gathered.next;
+        if gathered.batches.is_empty() && (offset < state.start_offset || offset > state.end_offset) {
+            let (start, end) = (state.start_offset, state.end_offset);
+            return Err(ReadError::OutOfRange { offset, start, end });
+        }
+        if let Some(from) = state.damaged_from
+            && offset >= from
+        {
+            return match gathered.batches.is_empty() {
+                true => Err(ReadError::Damaged { from, detail: "found at the last open or read".into() }),
+                false => Ok(Source::Nothing),
+            };
+        }
+        if offset >= gathered.request.upper_bound.min(state.end_offset) {
+            return Ok(Source::Nothing);
+        }
+        if offset >= state.memory_start() {
+            return Ok(Source::Memory);
+        }
+        let at = state.segments.partition_point(|segment| segment.meta.end_offset <= offset);
+        Ok(match state.segments.get(at) {
+            Some(segment) => Source::Segment {
+                number: segment.meta.number,
+                base_offset: segment.meta.base_offset,
+                valid_length: segment.meta.valid_length,
+            },
+            None => Source::Nothing,
+        })
+    }
+
+    async fn gather_segment(
+        &self,
+        gathered: &mut Gathered<D>,
+        number: u64,
+        base_offset: Offset,
+        valid_length: u64,
+    ) -> Result<(), ReadError> {
+        let shard = &self.shard;
+        let damaged = |detail: String| self.damaged(gathered.next, detail);
+        ensure_index(shard, &self.inner, number).await.map_err(damaged)?;
+        let position = {
+            let state = self.inner.state.borrow();
+            let segment = state.segments.iter().find(|segment| segment.meta.number == number);
+            segment.map_or(0, |segment| segment.index.position_for_offset(gathered.next))
+        };
+        let name = names::segment(base_offset, number);
+        let path = shard.log_folder(self.inner.id, self.inner.log_id).join(name);
+        let file = shard.files.get(&shard.disk, &path, self.inner.log_id, number, OpenMode::ReadWrite).await;
+        let file = file.map_err(|error| ReadError::Io(error.to_string()))?;
+        let key = (self.inner.log_id, number);
+        let known = shard.read_ahead.borrow_mut().take(key, gathered.next);
+        let (position, chunk) = match known {
+            Some((position, chunk)) => (position, Some(chunk)),
+            None => (position, None),
+        };
+        let wanted = gathered.request.max_bytes - gathered.bytes.min(gathered.request.max_bytes);
+        let mut reader = FrameReader::new(file, self.inner.key, position, valid_length)
+            .with_read_bytes(wanted + READ_MARGIN_BYTES)
+            .with_chunk(chunk);
+        loop {
+            let next = reader.next().await;
+            let Some((position, frame)) = next.map_err(|detail| self.damaged(gathered.next, detail))? else { break };
+            if frame.header.end_offset() <= gathered.next {
+                continue;
+            }
+            if frame.header.end_offset() > gathered.request.upper_bound {
+                break;
+            }
+            if !gathered.take(frame.header.end_offset(), BatchSlice(Slice::Read(frame.memory, frame.range))) {
+                if let Some(chunk) = reader.into_chunk() {
+                    shard.read_ahead.borrow_mut().put(key, gathered.next, position, chunk);
+                }
+                break;
+            }
+        }
+        shard.counters.disk_read_bytes.add(gathered.bytes as u64);
+        Ok(())
+    }
+
+    /// Bytes from disk are not what was written: the log is served up to there, and takes no appends.
+    pub(super) fn damaged(&self, from: Offset, detail: String) -> ReadError {
+        let mut state = self.inner.state.borrow_mut();
+        // A segment that was dropped or cut while it was read is no damage.
+        if state.deleted {
+            return ReadError::Deleted;
+        }
+        if from < state.start_offset || from >= state.end_offset {
+            return ReadError::OutOfRange { offset: from, start: state.start_offset, end: state.end_offset };
+        }
+        tracing::error!(log = %self.inner.id, from, detail, "the log is damaged");
+        state.damaged_from = Some(state.damaged_from.map_or(from, |known| known.min(from)));
+        state.touched = true;
+        ReadError::Damaged { from, detail }
+    }
+}
+
+/// What a read takes besides the bytes wanted: frame headers, pads, the batch before.
+const READ_MARGIN_BYTES: usize = 64 * 1024;
+
+/// A read in the making.
+struct Gathered<D: Disk> {
+    request: ReadRequest,
+    next: Offset,
+    bytes: usize,
+    batches: Vec<BatchSlice<D>>,
+}
+
+impl<D: Disk> Gathered<D> {
+    fn is_full(&self) -> bool {
+        self.bytes >= self.request.max_bytes
+    }
+
+    /// Takes a batch if it fits; whether it did.
+    fn take(&mut self, end_offset: Offset, batch: BatchSlice<D>) -> bool {
+        let first = self.batches.is_empty() && self.request.at_least_one;
+        if !first && self.bytes + batch.len() > self.request.max_bytes {
+            // Nothing smaller behind it may overtake it.
+            self.request.max_bytes = self.bytes;
+            return false;
+        }
+        self.bytes += batch.len();
+        self.next = end_offset;
+        self.batches.push(batch);
+        true
+    }
+}
+
+fn gather_memory<D: Disk>(state: &LogState<D>, gathered: &mut Gathered<D>) {
+    let bound = gathered.request.upper_bound.min(state.damaged_from.unwrap_or(Offset::MAX));
+    let first = state.runs.partition_point(|run| run.end_offset <= gathered.next);
+    for run in state.runs.iter().skip(first) {
+        let from = run.frames.partition_point(|frame| frame.base_offset <= gathered.next).saturating_sub(1);
+        for (at, frame) in run.frames.iter().enumerate().skip(from) {
+            let end_offset = run.frames.get(at + 1).map_or(run.end_offset, |next| next.base_offset);
+            if end_offset <= gathered.next {
+                continue;
+            }
+            if end_offset > bound {
+                return;
+            }
+            let start = frame.position as usize + FRAME_HEADER_BYTES;
+            let range = start..start + frame.payload as usize;
+            if !gathered.take(end_offset, BatchSlice(Slice::Memory(run.memory.clone(), range))) {
+                return;
+            }
+        }
+    }
+}

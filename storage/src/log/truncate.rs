@@ -1,0 +1,214 @@
+//! Truncation: a follower's log gives way to its leader's. The cut segment ends at the cut for good; the
+//! next frame opens a new one.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use strandline_wire::batch::BatchHeader;
+
+use super::Log;
+use super::append_buffer::AppendBuffer;
+use super::run::RunState;
+use super::state::{LogInner, LogState};
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::StoreError;
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, verify_frame};
+use crate::format::names;
+use crate::format::piece::Control;
+use crate::producers::{Producers, producer_batch};
+use crate::segment::index::FrameReader;
+use crate::types::{Offset, Sequence};
+
+/// What a cut needs from disk.
+pub(crate) struct Cut {
+    offset: Offset,
+}
+
+impl<D: Disk> Log<D> {
+    /// Cuts everything at and above `offset`, which must be a batch's first; the returned sequence carries
+    /// the cut. Waits for the log's writes in flight first.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the shard stopped, the log is gone or damaged below the cut.
+    pub async fn truncate_to(&self, offset: Offset) -> Result<Sequence, StoreError> {
+        self.shard.check_running()?;
+        loop {
+            let changed = self.inner.changed.wait();
+            if !self.inner.make_busy().await {
+                self.inner.end_busy();
+                return Err(StoreError::Unknown(self.inner.id));
+            }
+            if self.inner.state.borrow().direct.is_none() {
+                break;
+            }
+            // Frames on their way to a segment go first.
+            self.inner.end_busy();
+            changed.await;
+        }
+        let result = self.truncate_busy(offset).await;
+        self.inner.end_busy();
+        result
+    }
+
+    async fn truncate_busy(&self, offset: Offset) -> Result<Sequence, StoreError> {
+        let (cut, sequence) = {
+            let mut state = self.inner.state.borrow_mut();
+            if offset >= state.end_offset {
+                return Ok(state.last_sequence);
+            }
+            if offset < state.start_offset {
+                return Err(StoreError::Invalid("a truncation below the start offset"));
+            }
+            let before: u64 = state.runs.iter().filter(|run| run.is_dirty()).map(|run| run.frame_bytes).sum();
+            let cut = cut(&mut state, self.inner.key, offset, |capacity| self.shard.allocate(capacity));
+            let after: u64 = state.runs.iter().filter(|run| run.is_dirty()).map(|run| run.frame_bytes).sum();
+            self.shard.counters.dirty_bytes.subtract(before - after);
+            state.last_sequence = self.shard.push_control(&self.inner, &Control::Truncate { offset }, None);
+            (cut, state.last_sequence)
+        };
+        let folder = self.shard.log_folder(self.inner.id, self.inner.log_id);
+        if let Err(reason) = restore_producers(&self.shard.disk, &folder, &self.inner, cut).await {
+            tracing::error!(log = %self.inner.id, reason, "the log is damaged");
+            let mut state = self.inner.state.borrow_mut();
+            state.damaged_from = Some(state.end_offset);
+            return Err(StoreError::Damaged { id: self.inner.id, from: state.end_offset });
+        }
+        Ok(sequence)
+    }
+}
+
+/// Cuts runs, segments, epochs and ends; the producers need [`restore_producers`] afterwards. The frames'
+/// chain continues at the last frame that stays, which may be known only then.
+pub(crate) fn cut<D: Disk>(
+    state: &mut LogState<D>,
+    key: u64,
+    offset: Offset,
+    allocate: impl Fn(usize) -> Rc<AppendBuffer<D::Buffer>>,
+) -> Cut {
+    state.seal_newest(key, false);
+    state.runs.retain(|run| run.base_offset < offset);
+    if let Some(run) = state.runs.back_mut()
+        && run.end_offset > offset
+    {
+        *run = run.copy_below(offset, key, allocate);
+    }
+    // A segment keeps its file up to the cut frame, whose position the restore finds.
+    state.drop_segments(|segment| segment.base_offset >= offset);
+    if let Some(last) = state.segments.last_mut() {
+        last.meta.end_offset = last.meta.end_offset.min(offset);
+    }
+    state.epochs.truncate(offset);
+    state.reset_ends(offset);
+    state.high_watermark = state.high_watermark.min(offset);
+    state.open_segment = None;
+    state.touched = true;
+    if let Some(damaged) = state.damaged_from
+        && offset <= damaged
+    {
+        state.damaged_from = None;
+    }
+    Cut { offset }
+}
+
+/// Restores the producers as of the cut: the newest snapshot at or below it, then the frames up to it. Also
+/// finds the cut's position in its segment, and the frame that the next one follows.
+pub(crate) async fn restore_producers<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    log: &LogInner<D>,
+    cut: Cut,
+) -> Result<(), String> {
+    let (mut producers, from) = base_producers(disk, folder, log, cut.offset).await?;
+    let mut last_origin = 0;
+    let mut next = from;
+    let on_disk = log.state.borrow().segments.last().map(|segment| segment.meta);
+    if let Some(meta) = on_disk
+        && next < meta.end_offset
+        && next >= meta.base_offset
+    {
+        let path = folder.join(names::segment(meta.base_offset, meta.number));
+        let file = disk.open(&path, OpenMode::Read).await.map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut reader = FrameReader::new(file.clone(), log.key, 0, meta.valid_length);
+        let (mut payload, mut max_timestamp, mut max_offset) = (0, -1, -1);
+        while let Some((position, frame)) = reader.next().await.map_err(|detail| format!("{}: {detail}", file.path().display()))? {
+            if frame.header.base_offset >= cut.offset {
+                let mut state = log.state.borrow_mut();
+                let last = state.segments.last_mut().expect("seen above");
+                last.meta.valid_length = position;
+                last.index.cut(position);
+                break;
+            }
+            apply(&mut producers, &frame.header, frame.payload());
+            payload += u64::from(frame.header.payload_length);
+            if frame.header.max_timestamp > max_timestamp {
+                (max_timestamp, max_offset) = (frame.header.max_timestamp, frame.header.base_offset);
+            }
+            last_origin = frame.header.chain();
+            next = frame.header.end_offset();
+        }
+        let mut state = log.state.borrow_mut();
+        let last = state.segments.last_mut().expect("seen above");
+        last.meta.payload_bytes = payload;
+        last.meta.max_timestamp = max_timestamp;
+        last.meta.max_timestamp_offset = max_offset;
+    }
+    let mut state = log.state.borrow_mut();
+    for run in &state.runs {
+        for frame in run.frames.iter().filter(|frame| frame.base_offset >= next) {
+            let bytes = run.memory.bytes(frame.position as usize..run.memory.len());
+            let header = verify_frame(bytes, log.key).map_err(|error| error.to_string())?;
+            apply(&mut producers, &header, &bytes[FRAME_HEADER_BYTES..header.unpadded_bytes()]);
+            last_origin = header.chain();
+        }
+    }
+    state.producers = producers;
+    state.last_origin = last_origin;
+    Ok(())
+}
+
+fn apply(producers: &mut Producers, frame: &FrameHeader, payload: &[u8]) {
+    if let Ok(header) = BatchHeader::decode(payload)
+        && let Some(batch) = producer_batch(&header, frame.base_offset)
+    {
+        producers.apply(&batch);
+    }
+}
+
+/// The newest snapshot at or below the cut, and the offset it is as of: the base of the newest segment.
+async fn base_producers<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    log: &LogInner<D>,
+    cut: Offset,
+) -> Result<(Producers, Offset), String> {
+    let (number, base) = {
+        let state = log.state.borrow();
+        // A segment that is in memory alone carries its snapshot with its first run.
+        let start = state
+            .runs
+            .iter()
+            .rev()
+            .filter(|run| run.state != RunState::Clean)
+            .find_map(|run| run.segment.as_ref().filter(|start| start.base_offset < cut));
+        if let Some(start) = start
+            && state.segments.last().is_none_or(|last| last.meta.base_offset < start.base_offset)
+        {
+            let producers = match &start.snapshot {
+                Some((number, content)) => {
+                    let key = crate::format::checksum::file_key(log.log_id, *number);
+                    let (_, producers) =
+                        crate::format::snapshot::decode(key, content).map_err(|error| error.to_string())?;
+                    Producers::restore(&producers)
+                }
+                None => Producers::default(),
+            };
+            return Ok((producers, start.base_offset));
+        }
+        state.segments.last().map_or((0, cut), |last| (last.meta.snapshot, last.meta.base_offset))
+    };
+    if number == 0 {
+        return Ok((Producers::default(), base));
+    }
+    let producers = crate::recovery::read_snapshot(disk, folder, log.log_id, number).await?;
+    Ok((producers, base))
+}

@@ -1,0 +1,289 @@
+//! The open: checkpoint, replay of the journal, and what must be durable before the first new entry.
+
+pub(crate) mod apply;
+mod quarantine;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use self::apply::Replay;
+use crate::checkpoint::cleanup::remove_folder;
+use crate::checkpoint::slot;
+use crate::disk::{Disk, DiskFile, OpenMode, PAGE};
+use crate::error::OpenError;
+use crate::format::checkpoint::{Checkpoint, Incarnation, LogCheckpoint};
+use crate::format::checksum::file_key;
+use crate::format::entry::RingPosition;
+use crate::format::{names, snapshot};
+use crate::journal::proof::Durable;
+use crate::journal::ring::Ring;
+use crate::journal::scan::{self, Found, Plan};
+use crate::journal::{Journal, pending::Pending, proof::InFlight};
+use crate::log::state::{LogInner, LogState, OpenSegment};
+use crate::options::{LogSettings, StoreOptions};
+use crate::producers::Producers;
+use crate::segment::Segment;
+use crate::segment::write::read_file;
+use crate::types::{LogId, Sequence};
+
+/// The journal files of a store, their sizes, and what was found in them.
+pub(crate) struct JournalFiles<D: Disk> {
+    pub(crate) files: Vec<D::File>,
+    filled: Vec<u64>,
+    found: Vec<Found>,
+}
+
+/// How an I/O error of an open is named.
+pub(crate) fn io(action: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> OpenError {
+    let path = path.display().to_string();
+    move |source| OpenError::Io { action, path, source }
+}
+
+/// Opens the journal's files and finds the entries in them.
+pub(crate) async fn read_journal<D: Disk>(
+    disk: &D,
+    options: &StoreOptions,
+    checkpoint: &Checkpoint,
+) -> Result<JournalFiles<D>, OpenError> {
+    let mut journal = JournalFiles { files: Vec::new(), filled: Vec::new(), found: Vec::new() };
+    for number in 0..checkpoint.journal_files {
+        let path = options.directory.join(names::journal(number));
+        let file = disk.open(&path, OpenMode::ReadWrite).await.map_err(io("open", &path))?;
+        let size = file.size().await.map_err(io("look at", &path))?;
+        let mut content = Vec::with_capacity(size as usize);
+        while (content.len() as u64) < size {
+            let length = (size as usize - content.len()).min(READ_BYTES).next_multiple_of(PAGE);
+            let chunk = file.read_at(content.len() as u64, length).await.map_err(io("read", &path))?;
+            content.extend_from_slice(&chunk);
+            if chunk.len() < length {
+                break;
+            }
+        }
+        journal.found.extend(scan::entries_in_file(&content, number, checkpoint.journal_id));
+        journal.filled.push(size.min(checkpoint.journal_file_bytes));
+        journal.files.push(file);
+    }
+    Ok(journal)
+}
+
+/// Reads of the journal take so much at a time.
+const READ_BYTES: usize = 1 << 20;
+
+/// What a replay gave.
+pub(crate) struct Recovered<D: Disk> {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) journal: Journal<D>,
+    pub(crate) replay: Replay<D>,
+    pub(crate) torn: bool,
+    pub(crate) next_log_id: u64,
+}
+
+/// Replays a store: afterwards memory holds what was acknowledged, and everything is ready for new entries.
+pub(crate) async fn recover<D: Disk>(disk: &D, options: &StoreOptions, mut replay: Replay<D>) -> Result<Recovered<D>, OpenError> {
+    let mut checkpoint = slot::read(disk, &options.directory).await?;
+    replay.clean = checkpoint.clean;
+    load_logs(disk, options, &mut checkpoint, &mut replay).await?;
+    let JournalFiles { files, filled, found } = read_journal(disk, options, &checkpoint).await?;
+    let plan: Plan = scan::plan(found, &checkpoint.replay_start, &checkpoint.incarnations);
+    let start = checkpoint.replay_start;
+    let mut ring = RingEnd { at: start.at(), sequence: start.sequence(), checksum: start.previous };
+    let mut marks = Vec::new();
+    let mut torn = plan.torn;
+    if plan.unknown_incarnation {
+        replay.indict_all("the newest checkpoint slot is lost");
+    }
+    for planned in &plan.entries {
+        if planned.rot_before {
+            replay.indict_all("a journal entry that was acknowledged is missing");
+        }
+        let found = &planned.found;
+        let file = &files[found.at.file as usize];
+        let length = found.header.length as usize;
+        let path = file.path().clone();
+        let bytes = file.read_at(found.at.position, length).await.map_err(io("read", &path))?;
+        let acknowledged = found.sequence() <= plan.durable;
+        if !replay.entry(&bytes, found, acknowledged).await? {
+            // A frame of an entry that was never durable is torn: the entry and all behind it do not exist.
+            torn = true;
+            break;
+        }
+        marks.push(*found);
+        ring = RingEnd { at: found.end(), sequence: found.sequence(), checksum: found.header.checksum };
+    }
+    if plan.rot_at_end {
+        replay.indict_all("a journal entry that was acknowledged is missing");
+    }
+    replay.finish();
+
+    quarantine::save(disk, options, &replay.quarantined, checkpoint.generation).await?;
+    // What was read may still be in a cache of the disk: it counts only now.
+    for file in &files {
+        let path = file.path().clone();
+        file.flush().await.map_err(io("flush", &path))?;
+    }
+    let durable = Durable::replayed_and_flushed(ring.sequence);
+    replay.count_as_flushed(durable);
+
+    let next_log_id = checkpoint.next_log_id.max(replay.next_log_id);
+    remove_unnamed(disk, options, &replay, next_log_id).await?;
+    let first = plan.highest.max(ring.sequence).next();
+    let incarnation = Incarnation {
+        incarnation: checkpoint.incarnations.last().map_or(0, |last| last.incarnation) + 1,
+        first_sequence: first.0,
+        follows: ring.sequence.0,
+    };
+    checkpoint.incarnations.push(incarnation);
+    checkpoint.clean = false;
+    // Both slots know the new open, so that the loss of one is not the loss of its entries.
+    for _ in 0..2 {
+        checkpoint.generation += 1;
+        let written = slot::write(disk, &options.directory, &checkpoint).await;
+        written.map_err(|detail| OpenError::NoCheckpoint { path: options.directory.display().to_string(), detail })?;
+    }
+
+    let entry_bytes_max = (checkpoint.journal_file_bytes / 4) as usize / PAGE * PAGE;
+    let mut live = Ring::new(checkpoint.journal_file_bytes, filled, ring.at, (ring.sequence, ring.checksum));
+    for found in &marks {
+        live.replayed(found.sequence(), found.at, found.header.length, found.header.previous);
+    }
+    let last_content = marks.iter().rev().find(|found| found.header.piece_count > 0).map_or(Sequence(0), Found::sequence);
+    let journal = Journal {
+        journal_id: checkpoint.journal_id,
+        incarnation: incarnation.incarnation,
+        files,
+        pending: Pending::new(first, entry_bytes_max),
+        in_flight: InFlight::new(durable),
+        dispatched: std::collections::VecDeque::new(),
+        ring: live,
+        last_content,
+        stated_durable: marks.last().map_or(Sequence(0), |found| Sequence(found.header.durable)),
+        pages: Vec::new(),
+    };
+    Ok(Recovered { checkpoint, journal, replay, torn, next_log_id })
+}
+
+/// Where the replay ended.
+struct RingEnd {
+    at: RingPosition,
+    sequence: Sequence,
+    checksum: u64,
+}
+
+/// Builds the logs as the checkpoint has them.
+async fn load_logs<D: Disk>(
+    disk: &D,
+    options: &StoreOptions,
+    checkpoint: &mut Checkpoint,
+    replay: &mut Replay<D>,
+) -> Result<(), OpenError> {
+    let logs_folder = options.directory.join(names::LOGS);
+    let listed = disk.list(&logs_folder).await.map_err(io("list", &logs_folder))?;
+    let folders: HashSet<String> = listed.into_iter().map(|entry| entry.name).collect();
+    let mut set_aside = Vec::new();
+    for log in &checkpoint.logs {
+        let name = names::log_folder(log.id(), log.log_id());
+        let stray = options.directory.join(names::STRAY).join(&name);
+        if !folders.contains(&name) && disk.exists(&stray).await.map_err(io("look for", &stray))? {
+            // It was being set aside when the shard died: the rename stands.
+            set_aside.push(log.log_id);
+            continue;
+        }
+        let state = load_log(disk, &logs_folder.join(&name), log, folders.contains(&name)).await?;
+        replay.add_log(Rc::new(LogInner::new(log.id(), log.log_id(), state)), Sequence(log.sequence));
+    }
+    checkpoint.logs.retain(|log| !set_aside.contains(&log.log_id));
+    replay.next_log_id = checkpoint.next_log_id;
+    Ok(())
+}
+
+async fn load_log<D: Disk>(
+    disk: &D,
+    folder: &std::path::Path,
+    log: &LogCheckpoint,
+    has_folder: bool,
+) -> Result<LogState<D>, OpenError> {
+    let mut state = LogState::new(LogSettings::default(), log.start_offset);
+    state.end_offset = log.end_offset;
+    state.restore_ends(log.end_offset);
+    state.high_watermark = log.high_watermark;
+    state.last_origin = log.last_origin;
+    state.epochs = crate::epochs::Epochs::new(log.epochs.clone());
+    state.next_file_number = log.next_file_number;
+    state.snapshot = log.snapshot;
+    state.has_folder = has_folder;
+    state.damaged_from = (log.damaged_from >= 0).then_some(log.damaged_from);
+    state.segments = log.segments.iter().map(|meta| Segment::known(*meta)).collect();
+    state.open_segment = log.segments.last().map(|meta| OpenSegment {
+        base_offset: meta.base_offset,
+        payload_bytes: meta.payload_bytes,
+        created_ms: meta.created_ms,
+    });
+    state.touched = false;
+    if log.snapshot != 0 {
+        match read_snapshot(disk, folder, log.log_id(), log.snapshot).await {
+            Ok(producers) => state.producers = producers,
+            Err(detail) => {
+                tracing::error!(log = %log.id(), detail, "a producer snapshot named by the checkpoint is damaged");
+                state.damaged_from = Some(state.damaged_from.unwrap_or(log.end_offset));
+            }
+        }
+    }
+    Ok(state)
+}
+
+/// Reads a producers' snapshot.
+pub(crate) async fn read_snapshot<D: Disk>(
+    disk: &D,
+    folder: &std::path::Path,
+    log: LogId,
+    number: u64,
+) -> Result<Producers, String> {
+    let path = folder.join(names::snapshot(number));
+    let content = read_file(disk, &path).await.map_err(|error| format!("{}: {error}", path.display()))?;
+    let (_, producers) = snapshot::decode(file_key(log, number), &content)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Producers::restore(&producers))
+}
+
+/// Removes what neither checkpoint nor replay names, before any write: names are used again.
+async fn remove_unnamed<D: Disk>(
+    disk: &D,
+    options: &StoreOptions,
+    replay: &Replay<D>,
+    next_log_id: u64,
+) -> Result<(), OpenError> {
+    let logs_folder = options.directory.join(names::LOGS);
+    let live: HashMap<LogId, &Rc<LogInner<D>>> = replay.logs().map(|log| (log.log_id, log)).collect();
+    // The checkpoint still names those: their folders go after the next one.
+    let deleted: HashSet<LogId> = replay.deleted.iter().map(|log| log.log_id).collect();
+    let mut removed_folder = false;
+    for entry in disk.list(&logs_folder).await.map_err(io("list", &logs_folder))? {
+        let folder = logs_folder.join(&entry.name);
+        let Some((_, log_id)) = names::parse_log_folder(&entry.name) else { continue };
+        let Some(log) = live.get(&log_id) else {
+            // An id below the next one that is not listed is a log whose deletion was durable.
+            if log_id.0 < next_log_id && !deleted.contains(&log_id) {
+                remove_folder(disk, &folder).await.map_err(io("remove", &folder))?;
+                removed_folder = true;
+            }
+            continue;
+        };
+        let mut removed = false;
+        let keep: HashSet<String> = apply::named_files(&log.state.borrow());
+        for file in disk.list(&folder).await.map_err(io("list", &folder))? {
+            if !keep.contains(&file.name) {
+                let path = folder.join(&file.name);
+                disk.remove_file(&path).await.map_err(io("remove", &path))?;
+                removed = true;
+            }
+        }
+        // A removal that came undone would let an old file stand where a new one of its name is made.
+        if removed {
+            disk.flush_directory(&folder).await.map_err(io("flush folder", &folder))?;
+        }
+    }
+    if removed_folder {
+        disk.flush_directory(&logs_folder).await.map_err(io("flush folder", &logs_folder))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Reading frames of a segment in order, and building its index where that was lost.
+
+use std::ops::Range;
+
+use crate::disk::{Disk, DiskFile, PAGE};
+use crate::format::FormatError;
+use crate::format::checksum::file_key;
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, verify_frame};
+use crate::format::index::{self, Index};
+use crate::format::names;
+use crate::log::state::LogInner;
+use crate::segment::write::read_file;
+use crate::shard::Shard;
+
+/// Bytes of one read of a segment.
+pub(crate) const READ_BYTES: usize = 1 << 20;
+
+/// A verified frame in memory that a read returned.
+pub(crate) struct ReadFrame<F: DiskFile> {
+    pub(crate) header: FrameHeader,
+    pub(crate) memory: F::ReadBuffer,
+    /// The payload in it.
+    pub(crate) range: Range<usize>,
+}
+
+impl<F: DiskFile> ReadFrame<F> {
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.memory[self.range.clone()]
+    }
+}
+
+/// Reads the frames of a segment in order, pads left out, each verified.
+pub(crate) struct FrameReader<F: DiskFile> {
+    file: F,
+    key: u64,
+    position: u64,
+    end: u64,
+    read_bytes: usize,
+    chunk: Option<(u64, F::ReadBuffer)>,
+}
+
+impl<F: DiskFile> FrameReader<F> {
+    /// Reads `position..end`, where a frame starts and the valid length ends.
+    pub(crate) fn new(file: F, key: u64, position: u64, end: u64) -> Self {
+        Self { file, key, position, end, read_bytes: READ_BYTES, chunk: None }
+    }
+
+    /// Limits the first reads: for a search that needs few frames.
+    pub(crate) fn with_read_bytes(mut self, bytes: usize) -> Self {
+        self.read_bytes = bytes.clamp(PAGE, READ_BYTES).next_multiple_of(PAGE);
+        self
+    }
+
+    /// Begins with memory that was read before.
+    pub(crate) fn with_chunk(mut self, chunk: Option<(u64, F::ReadBuffer)>) -> Self {
+        self.chunk = chunk;
+        self
+    }
+
+    /// The memory of the last read, and where it stands.
+    pub(crate) fn into_chunk(self) -> Option<(u64, F::ReadBuffer)> {
+        self.chunk
+    }
+
+    /// The next frame and its position; `None` at the end. An error says what is wrong at the position.
+    pub(crate) async fn next(&mut self) -> Result<Option<(u64, ReadFrame<F>)>, String> {
+        let mut want = FRAME_HEADER_BYTES;
+        while self.position < self.end {
+            let Some((start, memory)) = self.chunk.as_ref().filter(|(start, memory)| {
+                *start <= self.position && self.position + want as u64 <= start + memory.len() as u64
+            }) else {
+                self.read(want).await?;
+                continue;
+            };
+            let at = (self.position - start) as usize;
+            let within = ((self.end - start) as usize).min(memory.len());
+            if at + want > within {
+                return Err(format!("position {}: a frame crosses the valid length", self.position));
+            }
+            match verify_frame(&memory[at..within], self.key) {
+                Ok(header) => {
+                    let position = self.position;
+                    self.position += header.frame_bytes() as u64;
+                    want = FRAME_HEADER_BYTES;
+                    if !header.is_pad() {
+                        let range = at + FRAME_HEADER_BYTES..at + header.unpadded_bytes();
+                        return Ok(Some((position, ReadFrame { header, memory: memory.clone(), range })));
+                    }
+                }
+                Err(FormatError::Short { want: more, .. }) if more > want => want = more,
+                Err(error) => return Err(format!("position {}: {error}", self.position)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn read(&mut self, want: usize) -> Result<(), String> {
+        let start = self.position / PAGE as u64 * PAGE as u64;
+        let length = ((self.position - start) as usize + want).max(self.read_bytes);
+        let left = (self.end - start) as usize;
+        let length = length.min(left.next_multiple_of(PAGE)).next_multiple_of(PAGE);
+        let memory = self.file.read_at(start, length).await.map_err(|error| error.to_string())?;
+        if start + (memory.len() as u64) < self.position + want as u64 {
+            return Err(format!("position {}: the file ends inside a frame", self.position));
+        }
+        self.read_bytes = (self.read_bytes * 2).min(READ_BYTES);
+        self.chunk = Some((start, memory));
+        Ok(())
+    }
+}
+
+/// Makes sure that the index of the segment with this number covers all of it: from its file, and from the
+/// segment where that ends.
+pub(crate) async fn ensure_index<D: Disk>(shard: &Shard<D>, log: &LogInner<D>, number: u64) -> Result<(), String> {
+    let folder = shard.log_folder(log.id, log.log_id);
+    let Some((meta, mut index, on_disk, interval)) = ({
+        let state = log.state.borrow();
+        let interval = u64::from(state.settings.index_interval_bytes);
+        let segment = state.segments.iter().find(|segment| segment.meta.number == number);
+        segment.map(|segment| (segment.meta, segment.index.clone(), segment.index_on_disk, interval))
+    }) else {
+        return Ok(());
+    };
+    if index.covered >= meta.valid_length {
+        return Ok(());
+    }
+    if index.covered == 0 && on_disk {
+        let path = folder.join(names::index(meta.base_offset, number));
+        if let Ok(content) = read_file(&shard.disk, &path).await
+            && let Ok(known) = index::decode(file_key(log.log_id, number), &content)
+            && known.covered <= meta.valid_length
+        {
+            index = known;
+        }
+    }
+    let path = folder.join(names::segment(meta.base_offset, number));
+    let file = shard.files.get(&shard.disk, &path, log.log_id, number, crate::disk::OpenMode::ReadWrite).await;
+    let file = file.map_err(|error| error.to_string())?;
+    let mut reader = FrameReader::new(file, log.key, index.covered, meta.valid_length);
+    while let Some((position, frame)) = reader.next().await? {
+        index.add(frame.header.base_offset, position, frame.header.max_timestamp, interval);
+    }
+    index.covered = meta.valid_length;
+    store_index(log, number, index);
+    Ok(())
+}
+
+/// Keeps an index that was built, unless the segment was cut or went further meanwhile.
+fn store_index<D: Disk>(log: &LogInner<D>, number: u64, index: Index) {
+    let mut state = log.state.borrow_mut();
+    if let Some(segment) = state.segments.iter_mut().find(|segment| segment.meta.number == number)
+        && index.covered <= segment.meta.valid_length
+        && index.covered > segment.index.covered
+    {
+        segment.index = index;
+    }
+}

@@ -1,0 +1,225 @@
+//! The store of one shard: the handle that the broker holds.
+
+mod background;
+mod lifecycle;
+mod manage;
+
+use std::rc::Rc;
+
+use futures_util::future::{Either, select};
+use strandline_runtime::{Monotonic, Runtime};
+
+use crate::budget::MemoryBudget;
+use crate::disk::Disk;
+use crate::error::{Stopped, StoreError};
+use crate::log::Log;
+use crate::log::run::RunState;
+use crate::shard::Shard;
+use crate::stats::StoreStats;
+use crate::types::{Offset, Sequence, TopicPartitionId};
+
+/// Told by the journal, in the same poll in which a flush (or, for relaxed topics, a write) completed.
+/// Implementations may read ends and wake tasks; they must not append from inside the call.
+pub trait StoreObserver<D: Disk> {
+    /// The acknowledged end of each of `logs` moved; everything up to `sequence` is durable.
+    fn advanced(&self, sequence: Sequence, logs: &[Log<D>]);
+
+    /// The shard stopped: nothing will be acknowledged any more.
+    fn stopped(&self, reason: &Stopped);
+}
+
+/// What a replay found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Whether the store was closed cleanly before.
+    pub clean: bool,
+    /// Entries replayed.
+    pub entries: u64,
+    /// Frames and extents replayed.
+    pub frames: u64,
+    /// Whether the journal ended in entries that were never acknowledged.
+    pub torn_tail: bool,
+    /// Whether rot was met: then no unknown replica may be created empty.
+    pub rot: bool,
+    /// Logs with damage, and the first offset that may be gone.
+    pub damaged: Vec<(TopicPartitionId, Offset)>,
+    /// The metadata offset that the checkpoint covers.
+    pub metadata_offset: u64,
+}
+
+/// The store of one shard. Clones are handles of one store.
+pub struct Store<R: Runtime, D: Disk> {
+    runtime: R,
+    shard: Rc<Shard<D>>,
+}
+
+impl<R: Runtime, D: Disk> Clone for Store<R, D> {
+    fn clone(&self) -> Self {
+        Self { runtime: self.runtime.clone(), shard: self.shard.clone() }
+    }
+}
+
+impl<R: Runtime, D: Disk> Store<R, D> {
+    /// The log of a partition.
+    pub fn log(&self, id: TopicPartitionId) -> Option<Log<D>> {
+        let inner = self.shard.logs.borrow().get(&id).cloned()?;
+        Some(Log::new(inner, self.shard.clone()))
+    }
+
+    /// All logs, in no order.
+    pub fn logs(&self) -> Vec<Log<D>> {
+        let logs = self.shard.logs.borrow();
+        logs.values().map(|inner| Log::new(inner.clone(), self.shard.clone())).collect()
+    }
+
+    /// Says up to which metadata offset assignments were applied; in the checkpoint once their creation is
+    /// durable.
+    pub fn set_metadata_offset(&self, offset: u64) {
+        self.shard.metadata_offset.set(offset);
+    }
+
+    /// The offset last set, or the checkpoint's.
+    pub fn metadata_offset(&self) -> u64 {
+        self.shard.metadata_offset.get()
+    }
+
+    /// Waits until memory and journal have room for an append of `bytes`.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] when there was none before the deadline: back-pressure, nothing is lost.
+    pub async fn admit(&self, bytes: usize, deadline: Monotonic) -> Result<(), StoreError> {
+        if self.has_room(bytes) {
+            return Ok(self.shard.check_running()?);
+        }
+        let mut timeout = None;
+        loop {
+            let (progress, freed) = (self.shard.progress.wait(), self.shard.budget.freed().wait());
+            self.shard.check_running()?;
+            if self.has_room(bytes) {
+                return Ok(());
+            }
+            let now = self.runtime.now();
+            if now >= deadline {
+                return Err(StoreError::Busy);
+            }
+            self.shard.request_round();
+            let sleep =
+                timeout.get_or_insert_with(|| Box::pin(self.runtime.sleep(deadline.since(now))));
+            let moved = select(progress, freed);
+            if let Either::Right(_) = select(moved, sleep).await {
+                timeout = None;
+            }
+        }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let shard = &self.shard;
+        let limit = shard.budget.limit();
+        let dirty = shard.counters.dirty_bytes.get() + bytes as u64;
+        // What waits for the journal must not outgrow it: a quarter of the ring is some seconds of it.
+        let waiting = (shard.journal.borrow().pending.bytes() + bytes) as u64;
+        let backlog_max = shard.journal.borrow().ring.total_bytes() / 4;
+        let idle = shard.counters.dirty_bytes.get() == 0;
+        (idle || (dirty <= limit / 2 && waiting <= backlog_max)) && shard.budget.has_room(bytes as u64)
+    }
+
+    /// Completes when the entry and all below are flushed.
+    ///
+    /// # Errors
+    /// When the shard stops before.
+    pub async fn durable(&self, sequence: Sequence) -> Result<(), Stopped> {
+        self.shard.durable(sequence).await
+    }
+
+    /// Completes when the entry and all below are written.
+    ///
+    /// # Errors
+    /// When the shard stops before.
+    pub async fn written(&self, sequence: Sequence) -> Result<(), Stopped> {
+        loop {
+            let progress = self.shard.progress.wait();
+            if self.shard.journal.borrow().in_flight.written() >= sequence {
+                return Ok(());
+            }
+            if let Some(stopped) = self.stopped() {
+                return Err(stopped);
+            }
+            progress.await;
+        }
+    }
+
+    /// The highest durable sequence.
+    pub fn durable_sequence(&self) -> Sequence {
+        self.shard.journal.borrow().in_flight.durable()
+    }
+
+    /// Why the store stopped, once it has.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.shard.stopped.borrow().clone()
+    }
+
+    /// Whether appends are refused for want of disk space.
+    pub fn is_full(&self) -> bool {
+        self.shard.full.get()
+    }
+
+    /// The byte budget, also for connections.
+    pub fn budget(&self) -> MemoryBudget {
+        self.shard.budget.clone()
+    }
+
+    /// Runs a round of write-back and a checkpoint now.
+    ///
+    /// # Errors
+    /// When the shard stops before it ends.
+    pub async fn checkpoint(&self) -> Result<(), Stopped> {
+        let target = self.shard.counters.checkpoints.get() + 1 + u64::from(self.shard.round_running.get());
+        loop {
+            let done = self.shard.round_done.wait();
+            if let Some(stopped) = self.stopped() {
+                return Err(stopped);
+            }
+            if self.shard.counters.checkpoints.get() >= target {
+                return Ok(());
+            }
+            self.shard.request_round();
+            done.await;
+        }
+    }
+
+    /// Counters. Walks the runs in memory.
+    pub fn stats(&self) -> StoreStats {
+        let shard = &self.shard;
+        let counters = &shard.counters;
+        let journal = shard.journal.borrow();
+        let logs = shard.logs.borrow();
+        let cached_bytes = logs.values().map(|log| {
+            let state = log.state.borrow();
+            let clean = state.runs.iter().take_while(|run| run.state == RunState::Clean);
+            clean.map(|run| run.memory.reserved_bytes()).sum::<u64>()
+        });
+        StoreStats {
+            appends: counters.appends.get(),
+            append_bytes: counters.append_bytes.get(),
+            entries: counters.entries.get(),
+            entry_bytes: counters.entry_bytes.get(),
+            flushes: counters.flushes.get(),
+            flush_ns: counters.flush_ns.get(),
+            write_ns: counters.write_ns.get(),
+            commit_ns: counters.commit_ns.get(),
+            extents: counters.extents.get(),
+            extent_bytes: counters.extent_bytes.get(),
+            checkpoints: counters.checkpoints.get(),
+            write_back_bytes: counters.write_back_bytes.get(),
+            journal_bytes: journal.ring.total_bytes(),
+            journal_used_bytes: journal.ring.used_bytes(),
+            dirty_bytes: counters.dirty_bytes.get(),
+            cached_bytes: cached_bytes.sum(),
+            memory_used_bytes: shard.budget.used(),
+            memory_reads: counters.memory_reads.get(),
+            disk_reads: counters.disk_reads.get(),
+            disk_read_bytes: counters.disk_read_bytes.get(),
+            open_files: shard.files.len() as u64,
+        }
+    }
+}
