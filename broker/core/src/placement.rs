@@ -56,3 +56,37 @@ impl Load {
         placed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn counts(leaders: &[BrokerId], brokers: i32) -> Vec<usize> {
+        (0..brokers)
+            .map(|broker| leaders.iter().filter(|leader| leader.0 == broker).count())
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn each_topic_and_the_whole_are_balanced(brokers in 1_i32..40, topics in prop::collection::vec(1_usize..50, 1..30)) {
+            let mut load = Load((0..brokers).map(|broker| (BrokerId(broker), 0)).collect());
+            let spread = |counts: &[usize]| counts.iter().max().unwrap() - counts.iter().min().unwrap();
+            let mut all = Vec::new();
+            for partitions in topics {
+                let placed = load.place(partitions, std::iter::empty());
+                prop_assert_eq!(placed.len(), partitions);
+                prop_assert!(spread(&counts(&placed, brokers)) <= 1);
+                all.extend(placed);
+            }
+            prop_assert!(spread(&counts(&all, brokers)) <= 1);
+        }
+    }
+
+    #[test]
+    fn without_brokers_nothing_is_placed() {
+        assert!(Load(BTreeMap::new()).place(3, std::iter::empty()).is_empty());
+    }
+}

@@ -15,3 +15,6 @@ pub use markdown::configuration_markdown;
 pub use settings::{BrokerSettings, Compression, TopicSettings};
 pub use table::{keys, lookup};
 pub use validate::{check_value, is_list, validate_dynamic_broker, validate_topic};
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,14 @@
 //! A topic's own configuration.
 
-use super::super::key::{Check, Key, Kind, Synonym};
+use super::super::key::{Check, Effect, Key, Kind, Synonym};
+
+const CLEANER: Effect = Effect::Without("logs are not compacted yet");
+const RETENTION: Effect = Effect::Without("nothing is deleted by age or size yet");
+const OWN_STORAGE: Effect =
+    Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
+const ONE_REPLICA: Effect = Effect::Without("a partition has one replica in this version");
+const TIERED: Effect = Effect::Without("tiered storage is not served");
+const NO_TIERED: Effect = Effect::Refused("tiered storage is not served");
 
 pub(super) const KEYS: &[Key] = &[
     Key::topic(
@@ -10,7 +18,13 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleanup.policy")],
     )
     .check(Check::OneOf(&["compact", "delete"]))
-    .doc(""),
+    .effect(Effect::Partly(
+        "compact makes records need a key; nothing is cleaned or deleted yet",
+    ))
+    .doc(
+        "What becomes of old records: `delete` drops them by age and size, `compact` keeps the \
+             newest of each key.",
+    ),
     Key::topic(
         "compression.gzip.level",
         Kind::Int,
@@ -18,7 +32,7 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("compression.gzip.level")],
     )
     .check(Check::BetweenOr(1, 9, -1))
-    .doc(""),
+    .doc("The level at which batches are recompressed to gzip."),
     Key::topic(
         "compression.lz4.level",
         Kind::Int,
@@ -26,7 +40,8 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("compression.lz4.level")],
     )
     .check(Check::Between(1, 17))
-    .doc(""),
+    .effect(Effect::Partly("the encoder has one level"))
+    .doc("The level at which batches are recompressed to lz4."),
     Key::topic(
         "compression.type",
         Kind::String,
@@ -41,7 +56,7 @@ pub(super) const KEYS: &[Key] = &[
         "gzip",
         "producer",
     ]))
-    .doc(""),
+    .doc("The codec that batches are stored in: `producer` keeps what the producer chose."),
     Key::topic(
         "compression.zstd.level",
         Kind::Int,
@@ -49,7 +64,7 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("compression.zstd.level")],
     )
     .check(Check::Between(-131_072, 22))
-    .doc(""),
+    .doc("The level at which batches are recompressed to zstd."),
     Key::topic(
         "delete.retention.ms",
         Kind::Long,
@@ -57,7 +72,8 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleaner.delete.retention.ms")],
     )
     .at_least(0)
-    .doc(""),
+    .effect(CLEANER)
+    .doc("For how long a compacted topic keeps tombstones."),
     Key::topic(
         "file.delete.delay.ms",
         Kind::Long,
@@ -65,7 +81,10 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.segment.delete.delay.ms")],
     )
     .at_least(0)
-    .doc(""),
+    .effect(Effect::Without(
+        "a deleted log's files go with the next checkpoint",
+    ))
+    .doc("For how long the files of a deleted segment stay."),
     Key::topic(
         "flush.messages",
         Kind::Long,
@@ -73,7 +92,14 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.flush.interval.messages")],
     )
     .at_least(1)
-    .doc(""),
+    .effect(Effect::Partly(
+        "1 makes the topic durable: nothing is acknowledged before its flush; any other value \
+                 makes it relaxed",
+    ))
+    .doc(
+        "After how many records the log is flushed. With any value but 1 a power cut may shorten \
+             the tail by up to a second; the end of the process does not.",
+    ),
     Key::topic(
         "flush.ms",
         Kind::Long,
@@ -84,7 +110,10 @@ pub(super) const KEYS: &[Key] = &[
         ],
     )
     .at_least(0)
-    .doc(""),
+    .effect(Effect::Without(
+        "a relaxed topic is flushed after a second at the latest",
+    ))
+    .doc("After how long the log is flushed."),
     Key::topic(
         "follower.replication.throttled.replicas",
         Kind::List,
@@ -92,7 +121,8 @@ pub(super) const KEYS: &[Key] = &[
         &[],
     )
     .check(Check::ThrottledReplicas)
-    .doc(""),
+    .effect(ONE_REPLICA)
+    .doc("Replicas whose fetches are throttled, as partition:broker, or * for all."),
     Key::topic(
         "index.interval.bytes",
         Kind::Int,
@@ -100,13 +130,15 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.index.interval.bytes")],
     )
     .at_least(0)
-    .doc(""),
+    .doc("How many bytes lie between two entries of the index."),
     Key::topic("internal.segment.bytes", Kind::Int, None, &[])
+        .effect(OWN_STORAGE)
         .internal()
-        .doc(""),
+        .doc("Size of a segment, in tests."),
     Key::topic("leader.replication.throttled.replicas", Kind::List, Some(""), &[])
         .check(Check::ThrottledReplicas)
-        .doc(""),
+        .effect(ONE_REPLICA)
+        .doc("Replicas whose leaders are throttled, as partition:broker, or * for all."),
     Key::topic(
         "local.retention.bytes",
         Kind::Long,
@@ -114,7 +146,8 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.local.retention.bytes")],
     )
     .at_least(-2)
-    .doc(""),
+    .effect(TIERED)
+    .doc("How much stays on the local disk once it is in remote storage."),
     Key::topic(
         "local.retention.ms",
         Kind::Long,
@@ -122,7 +155,8 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.local.retention.ms")],
     )
     .at_least(-2)
-    .doc(""),
+    .effect(TIERED)
+    .doc("For how long records stay on the local disk once they are in remote storage."),
     Key::topic(
         "max.compaction.lag.ms",
         Kind::Long,
@@ -130,7 +164,8 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleaner.max.compaction.lag.ms")],
     )
     .at_least(1)
-    .doc(""),
+    .effect(CLEANER)
+    .doc("The longest time for which a record may stay uncleaned."),
     Key::topic(
         "max.message.bytes",
         Kind::Int,
@@ -138,7 +173,7 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("message.max.bytes")],
     )
     .at_least(0)
-    .doc(""),
+    .doc("The largest record batch, compressed."),
     Key::topic(
         "message.timestamp.after.max.ms",
         Kind::Long,
@@ -146,7 +181,7 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.message.timestamp.after.max.ms")],
     )
     .at_least(0)
-    .doc(""),
+    .doc("How far a record's timestamp may lie in the future."),
     Key::topic(
         "message.timestamp.before.max.ms",
         Kind::Long,
@@ -154,7 +189,7 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.message.timestamp.before.max.ms")],
     )
     .at_least(0)
-    .doc(""),
+    .doc("How far a record's timestamp may lie in the past."),
     Key::topic(
         "message.timestamp.type",
         Kind::String,
@@ -162,7 +197,7 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.message.timestamp.type")],
     )
     .check(Check::OneOf(&["CreateTime", "LogAppendTime"]))
-    .doc(""),
+    .doc("Whether records keep the producer's timestamp or get the time of the append."),
     Key::topic(
         "min.cleanable.dirty.ratio",
         Kind::Double,
@@ -170,7 +205,8 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleaner.min.cleanable.ratio")],
     )
     .check(Check::Fraction(0.0, 1.0))
-    .doc(""),
+    .effect(CLEANER)
+    .doc("Which part of the log must be dirty before it is cleaned."),
     Key::topic(
         "min.compaction.lag.ms",
         Kind::Long,
@@ -178,7 +214,8 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleaner.min.compaction.lag.ms")],
     )
     .at_least(0)
-    .doc(""),
+    .effect(CLEANER)
+    .doc("The shortest time for which a record stays uncleaned."),
     Key::topic(
         "min.insync.replicas",
         Kind::Int,
@@ -186,24 +223,33 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("min.insync.replicas")],
     )
     .at_least(1)
-    .doc(""),
+    .effect(ONE_REPLICA)
+    .doc("How many replicas must have a record before `acks=all` is answered."),
     Key::topic(
         "preallocate",
         Kind::Boolean,
         Some("false"),
         &[Synonym::same("log.preallocate")],
     )
-    .doc(""),
-    Key::topic("remote.log.copy.disable", Kind::Boolean, Some("false"), &[]).doc(""),
-    Key::topic("remote.log.delete.on.disable", Kind::Boolean, Some("false"), &[]).doc(""),
-    Key::topic("remote.storage.enable", Kind::Boolean, Some("false"), &[]).doc(""),
+    .effect(OWN_STORAGE)
+    .doc("Whether a segment's space is taken at once."),
+    Key::topic("remote.log.copy.disable", Kind::Boolean, Some("false"), &[])
+        .effect(NO_TIERED)
+        .doc("Whether no more segments go to remote storage."),
+    Key::topic("remote.log.delete.on.disable", Kind::Boolean, Some("false"), &[])
+        .effect(NO_TIERED)
+        .doc("Whether remote segments are deleted when remote storage is turned off."),
+    Key::topic("remote.storage.enable", Kind::Boolean, Some("false"), &[])
+        .effect(NO_TIERED)
+        .doc("Whether segments are kept in remote storage."),
     Key::topic(
         "retention.bytes",
         Kind::Long,
         Some("-1"),
         &[Synonym::same("log.retention.bytes")],
     )
-    .doc(""),
+    .effect(RETENTION)
+    .doc("How large a partition may become before its oldest segments are deleted; -1 for no limit."),
     Key::topic(
         "retention.ms",
         Kind::Long,
@@ -215,7 +261,8 @@ pub(super) const KEYS: &[Key] = &[
         ],
     )
     .at_least(-1)
-    .doc(""),
+    .effect(RETENTION)
+    .doc("For how long records are kept; -1 for ever."),
     Key::topic(
         "segment.bytes",
         Kind::Int,
@@ -223,7 +270,7 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.segment.bytes")],
     )
     .at_least(1_048_576)
-    .doc(""),
+    .doc("Payload bytes after which a new segment begins."),
     Key::topic(
         "segment.index.bytes",
         Kind::Int,
@@ -231,7 +278,8 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.index.size.max.bytes")],
     )
     .at_least(4)
-    .doc(""),
+    .effect(OWN_STORAGE)
+    .doc("Size of the index of a segment."),
     Key::topic(
         "segment.jitter.ms",
         Kind::Long,
@@ -242,7 +290,8 @@ pub(super) const KEYS: &[Key] = &[
         ],
     )
     .at_least(0)
-    .doc(""),
+    .effect(OWN_STORAGE)
+    .doc("How much `segment.ms` varies, so that segments do not all close at once."),
     Key::topic(
         "segment.ms",
         Kind::Long,
@@ -253,12 +302,13 @@ pub(super) const KEYS: &[Key] = &[
         ],
     )
     .at_least(1)
-    .doc(""),
+    .doc("Age after which a new segment begins."),
     Key::topic(
         "unclean.leader.election.enable",
         Kind::Boolean,
         Some("false"),
         &[Synonym::same("unclean.leader.election.enable")],
     )
-    .doc(""),
+    .effect(ONE_REPLICA)
+    .doc("Whether a replica outside the in-sync set may lead when no other is left."),
 ];

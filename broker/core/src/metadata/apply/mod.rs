@@ -2,6 +2,8 @@
 
 mod configs;
 mod registration;
+#[cfg(test)]
+mod tests;
 mod topics;
 
 use std::sync::Arc;
