@@ -1,0 +1,314 @@
+//! The command line.
+
+use crate::clock::Nanos;
+use crate::exit;
+use crate::fail_if::FailIf;
+use crate::payload::HEADER_BYTES;
+use crate::schedule::RateSpec;
+use crate::series::Phases;
+use crate::target::ChildKind;
+use crate::units::{parse_bytes, parse_duration};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The smallest and largest batch: a request must fit what brokers take by default.
+const BATCH_BYTES: std::ops::RangeInclusive<usize> = 64..=64 << 20;
+
+/// How long runs last unless told.
+const DURATION: Duration = Duration::from_secs(10);
+/// How long they warm up unless told.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// No run lasts longer: a month.
+const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
+
+/// The load generator for brokers that speak the Kafka protocol.
+#[derive(Debug, Parser)]
+#[command(name = "strandline-bench", version, about, after_help = exit::HELP)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure a broker at a given rate, and verify every record.
+    Run(Box<RunArgs>),
+    /// Run the reference broker: the least that a broker must do.
+    NullBroker(NullBrokerArgs),
+    /// Measure what this machine can do at best.
+    Limits(LimitsArgs),
+    /// Run two loads in turn (A B A B) and compare them.
+    Compare(CompareArgs),
+}
+
+/// Options of `run`.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// A running broker (HOST:PORT, several by commas); without it one is started for the run.
+    #[arg(short = 'b', long, value_name = "HOST:PORT")]
+    pub bootstrap_server: Option<String>,
+    /// Which broker to start when none is named.
+    #[arg(long, value_enum, default_value = "strandline")]
+    pub broker: ChildKind,
+    /// The strandline executable, when it is not beside this one.
+    #[arg(long, value_name = "FILE")]
+    pub broker_binary: Option<PathBuf>,
+    /// An argument for the broker that is started; repeatable.
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub broker_arg: Vec<String>,
+    /// The offered rate: 10k, 500MiB/s, poisson:10k, ramp:0..1M/5m, or max (closed loop).
+    #[arg(long, default_value = "10k", value_parser = RateSpec::parse)]
+    pub rate: RateSpec,
+    /// How long to measure. [default: 10s; with --num-records, until they are sent]
+    #[arg(long, value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// How long to send at the same rate before measuring. [default: 2s; with --num-records, 0]
+    #[arg(long, value_parser = parse_duration)]
+    pub warm_up: Option<Duration>,
+    /// Stop after so many records.
+    #[arg(long)]
+    pub num_records: Option<u64>,
+    /// Bytes of a record's value, at least 32.
+    #[arg(long, default_value = "1KiB", value_parser = parse_record_size)]
+    pub record_size: usize,
+    /// The topic; created when missing, and deleted at the end if it was created.
+    #[arg(long)]
+    pub topic: Option<String>,
+    /// Keep the topic that was created.
+    #[arg(long)]
+    pub keep_topic: bool,
+    /// A config for the topic that is created, KEY=VALUE; repeatable.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub topic_config: Vec<(String, String)>,
+    /// Partitions of the topic that is created.
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(i32).range(1..=100_000))]
+    pub partitions: i32,
+    /// Senders, each a pinned thread with a connection to every broker.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub producers: u32,
+    /// Consumers that read along; 0 reads the topic back afterwards. [default: 1; 0 for --rate max]
+    #[arg(long)]
+    pub consumers: Option<usize>,
+    /// Do not read anything: no end-to-end latency, no verification.
+    #[arg(long)]
+    pub no_verify: bool,
+    /// 0, 1 or all.
+    #[arg(long, default_value = "all", value_parser = parse_acks)]
+    pub acks: i16,
+    /// How long a batch waits for more records; it counts as latency.
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    pub linger_ms: f64,
+    /// Bytes at which a batch is sent.
+    #[arg(long, default_value = "16KiB", value_parser = parse_batch)]
+    pub batch: usize,
+    /// Requests in flight on a connection.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub window: u16,
+    /// Exit 99 if it holds, or has no samples: [response|service|lag|e2e.]p50|p90|p99|p999|p9999|max OP TIME; repeatable.
+    #[arg(long, value_parser = FailIf::parse, value_name = "CONDITION")]
+    pub fail_if: Vec<FailIf>,
+    /// Print the result as JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress lines.
+    #[arg(long)]
+    pub quiet: bool,
+    /// Seed of payloads and Poisson arrivals.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The folder for the results. [default: results/<time>-<name>]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The name of the run, a part of its folder's name.
+    #[arg(long, default_value = "run")]
+    pub name: String,
+}
+
+impl RunArgs {
+    /// How many consumers read along.
+    pub fn consumers(&self) -> usize {
+        if self.no_verify {
+            0
+        } else {
+            self.consumers.unwrap_or(usize::from(self.rate != RateSpec::Max))
+        }
+    }
+
+    /// The linger in nanoseconds.
+    pub fn linger(&self) -> Nanos {
+        (self.linger_ms.max(0.0) * 1e6) as Nanos
+    }
+
+    /// Warm-up and end of the schedule.
+    pub fn phases(&self) -> Phases {
+        let warm_up = self.warm_up.unwrap_or(if self.num_records.is_some() {
+            Duration::ZERO
+        } else {
+            WARM_UP
+        });
+        let warm_up = warm_up.as_nanos() as Nanos;
+        let measured = match (self.duration, self.num_records) {
+            (Some(duration), _) => duration.as_nanos() as Nanos,
+            (None, None) => DURATION.as_nanos() as Nanos,
+            // One nanosecond after the last of them; the closed loop ends by their number alone.
+            (None, Some(records)) => match self.rate.integrated(self.record_size) {
+                Some(rate) => (rate.time_of(records as f64) + 1).saturating_sub(warm_up).max(1),
+                None => DURATION_MAX.as_nanos() as Nanos,
+            },
+        };
+        Phases {
+            warm_up,
+            end: warm_up + measured.min(DURATION_MAX.as_nanos() as Nanos),
+        }
+    }
+
+    /// What cannot be judged option by option; the error is a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if self.duration.is_some_and(|duration| duration.is_zero()) {
+            return Err("--duration 0 measures nothing".to_owned());
+        }
+        if !self.linger_ms.is_finite() || self.linger_ms < 0.0 {
+            return Err("--linger-ms is a time, 0 or more".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Options of `null-broker`.
+#[derive(Args, Clone, Debug)]
+pub struct NullBrokerArgs {
+    /// Acknowledge only what is flushed: one io_uring journal, group commit.
+    #[arg(long)]
+    pub durable: bool,
+    /// Where the journal lives.
+    #[arg(long, default_value = "data", value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// Bytes of the journal, which is filled ahead and written round and round.
+    #[arg(long, default_value = "256MiB", value_parser = parse_bytes)]
+    pub journal_bytes: usize,
+    /// The port on 127.0.0.1; 0 takes a free one.
+    #[arg(long, default_value_t = 9092)]
+    pub port: u16,
+    /// How many brokers to look like, each with its own port.
+    #[arg(long, default_value_t = 1)]
+    pub brokers: u16,
+    /// Newest bytes of each partition to keep in memory for consumers; 0 serves no Fetch.
+    #[arg(long, default_value = "0", value_parser = parse_bytes)]
+    pub retain_bytes: usize,
+}
+
+/// Options of `limits`.
+#[derive(Args, Clone, Debug)]
+pub struct LimitsArgs {
+    /// The folder on the disk to measure.
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// How long to measure each figure.
+    #[arg(long, default_value = "1s", value_parser = parse_duration)]
+    pub each: Duration,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `compare`.
+#[derive(Args, Clone, Debug)]
+pub struct CompareArgs {
+    /// Options of `run` for the first side, as one argument.
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    pub a: String,
+    /// Options of `run` for the second side.
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    pub b: String,
+    /// How many pairs of runs.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pairs: u32,
+    /// The folder for the results of all runs. [default: results/<time>-compare]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+fn parse_record_size(text: &str) -> Result<usize, String> {
+    let bytes = parse_bytes(text)?;
+    if bytes < HEADER_BYTES {
+        return Err(format!(
+            "a record needs {HEADER_BYTES} bytes for what verifies and times it"
+        ));
+    }
+    if bytes > *BATCH_BYTES.end() {
+        return Err("a record of more than 64 MiB fits no request".to_owned());
+    }
+    Ok(bytes)
+}
+
+fn parse_batch(text: &str) -> Result<usize, String> {
+    let bytes = parse_bytes(text)?;
+    if BATCH_BYTES.contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err("a batch has between 64 bytes and 64 MiB".to_owned())
+    }
+}
+
+fn parse_acks(text: &str) -> Result<i16, String> {
+    match text {
+        "0" => Ok(0),
+        "1" => Ok(1),
+        "all" | "-1" => Ok(-1),
+        _ => Err("acks is 0, 1 or all".to_owned()),
+    }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a config is written KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn run(arguments: &[&str]) -> Result<RunArgs, String> {
+        let all = ["strandline-bench", "run"].iter().chain(arguments);
+        match Cli::try_parse_from(all)
+            .map_err(|error| error.to_string())?
+            .command
+        {
+            Command::Run(arguments) => Ok(*arguments),
+            _ => Err("not a run".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn impossible_loads_are_refused() {
+        assert!(run(&["--rate", "0"]).unwrap_err().contains("rate of 0"));
+        assert!(run(&["--record-size", "10"]).unwrap_err().contains("32 bytes"));
+        assert!(run(&["--acks", "2"]).unwrap_err().contains("0, 1 or all"));
+        assert!(
+            run(&["--fail-if", "p77>1ms"])
+                .unwrap_err()
+                .contains("unknown percentile")
+        );
+        assert!(run(&["--duration", "0"]).unwrap().check().is_err());
+    }
+
+    #[test]
+    fn a_closed_loop_reads_back_afterwards() {
+        assert_eq!(run(&[]).unwrap().consumers(), 1);
+        assert_eq!(run(&["--rate", "max"]).unwrap().consumers(), 0);
+        assert_eq!(
+            run(&["--rate", "max", "--consumers", "2"]).unwrap().consumers(),
+            2
+        );
+        assert_eq!(run(&["--no-verify"]).unwrap().consumers(), 0);
+    }
+}

@@ -1,0 +1,124 @@
+//! A connection that never blocks: requests go in as far as the kernel takes them, whole answers come out.
+
+use super::ClientError;
+use super::blocking::open_socket;
+use bytes::{Buf, BytesMut};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Room for one read: large enough that a full window of produce answers, or a good part of a fetch, takes one call.
+const READ_BYTES: usize = 256 * 1024;
+
+/// A larger answer is not from a Kafka broker that was asked for a few MiB.
+const FRAME_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// A non-blocking connection with its unsent and its unparsed bytes.
+#[derive(Debug)]
+pub struct Pipe {
+    stream: TcpStream,
+    outgoing: BytesMut,
+    incoming: Vec<u8>,
+    /// The unparsed bytes are `incoming[parsed..filled]`.
+    parsed: usize,
+    filled: usize,
+}
+
+impl Pipe {
+    /// Connects to `address`.
+    pub fn open(address: &str) -> Result<Self, ClientError> {
+        let stream = open_socket(address)?;
+        stream.set_nonblocking(true).map_err(|source| ClientError::Io {
+            address: address.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            stream,
+            outgoing: BytesMut::new(),
+            incoming: vec![0; READ_BYTES],
+            parsed: 0,
+            filled: 0,
+        })
+    }
+
+    /// Where the next request is appended, size prefix included.
+    pub fn outgoing(&mut self) -> &mut BytesMut {
+        &mut self.outgoing
+    }
+
+    /// Whether bytes wait for the kernel to take them.
+    pub fn is_sending(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Hands as much to the kernel as it takes now.
+    pub fn send(&mut self) -> io::Result<()> {
+        while !self.outgoing.is_empty() {
+            match self.stream.write(&self.outgoing) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => self.outgoing.advance(sent),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the kernel has now, at most one buffer of it.
+    pub fn receive(&mut self) -> io::Result<()> {
+        if self.parsed > 0 {
+            self.incoming.copy_within(self.parsed..self.filled, 0);
+            self.filled -= self.parsed;
+            self.parsed = 0;
+        }
+        loop {
+            match self.stream.read(&mut self.incoming[self.filled..]) {
+                Ok(0) => {
+                    return Err(io::Error::new(
+                        ErrorKind::UnexpectedEof,
+                        "the broker closed the connection",
+                    ));
+                }
+                Ok(read) => {
+                    self.filled += read;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The next whole answer, its size prefix taken off.
+    pub fn next_frame(&mut self) -> io::Result<Option<&[u8]>> {
+        let unparsed = &self.incoming[self.parsed..self.filled];
+        let Some((prefix, rest)) = unparsed.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let size = usize::try_from(i32::from_be_bytes(*prefix)).unwrap_or(usize::MAX);
+        if size > FRAME_BYTES_MAX {
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "the answer is no Kafka frame",
+            ));
+        }
+        if rest.len() < size {
+            let whole = self.parsed + 4 + size;
+            if whole > self.incoming.len() {
+                self.incoming.resize(whole, 0);
+            }
+            return Ok(None);
+        }
+        let start = self.parsed + 4;
+        self.parsed = start + size;
+        Ok(Some(&self.incoming[start..start + size]))
+    }
+}
+
+impl AsFd for Pipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

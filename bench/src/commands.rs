@@ -1,0 +1,80 @@
+//! The commands, from parsed options to an exit code. Everything that a user sees of an error is printed here.
+
+use crate::cli::{Cli, Command, NullBrokerArgs, RunArgs};
+use crate::exit::Exit;
+use crate::null_broker::{JournalOptions, NullBroker, NullBrokerOptions};
+use crate::{compare, limits, report, run};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The exit code of a process ended by a second interrupt, as shells count it.
+const INTERRUPTED_TWICE: i32 = 130;
+
+/// Does what the command line says.
+pub fn execute(cli: &Cli) -> Exit {
+    let outcome = match &cli.command {
+        Command::Run(args) => execute_run(args),
+        Command::NullBroker(args) => execute_null_broker(args),
+        Command::Limits(args) => limits::execute(args),
+        Command::Compare(args) => {
+            interruptible().and_then(|interrupted| compare::execute(args, &interrupted))
+        }
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("strandline-bench: {error}");
+        Exit::Failed
+    })
+}
+
+/// A flag that the first interrupt sets; a second one ends the process.
+fn interruptible() -> io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the shutdown looks at the flag before this signal sets it.
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED_TWICE, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+fn execute_run(args: &RunArgs) -> io::Result<Exit> {
+    let interrupted = interruptible()?;
+    let finished = match run::run(args, &interrupted) {
+        Ok(finished) => finished,
+        Err(error) => {
+            eprintln!("strandline-bench: {error}");
+            return Ok(error.exit());
+        }
+    };
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &finished.report)?;
+        writeln!(out)?;
+    } else {
+        report::print(&mut out, &finished.report, finished.folder.path())?;
+    }
+    Ok(finished.exit)
+}
+
+fn execute_null_broker(args: &NullBrokerArgs) -> io::Result<Exit> {
+    let journal = args.durable.then(|| JournalOptions {
+        directory: args.data_dir.clone(),
+        bytes: args.journal_bytes as u64,
+    });
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let broker = NullBroker::start(&NullBrokerOptions {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, args.port)),
+        brokers: args.brokers,
+        journal,
+        retain_bytes: args.retain_bytes,
+    })?;
+    println!("{}", broker.ready_line());
+    io::stdout().flush()?;
+    signals.forever().next();
+    drop(broker);
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,219 @@
+//! Two loads or two brokers, run in turn: A B A B. A machine that changes its mood changes it for both.
+
+use crate::cli::{Cli, Command, CompareArgs, RunArgs};
+use crate::exit::Exit;
+use crate::report::{Folder, RunReport};
+use crate::run;
+use crate::units::{format_count, format_nanos};
+use clap::Parser;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Runs both sides and prints medians and ratios.
+pub fn execute(args: &CompareArgs, interrupted: &Arc<AtomicBool>) -> io::Result<Exit> {
+    let sides = match (parse_side(&args.a), parse_side(&args.b)) {
+        (Ok(a), Ok(b)) => [a, b],
+        (Err(error), _) | (_, Err(error)) => {
+            eprintln!("strandline-bench: {error}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let folder = Folder::create(args.output.as_deref(), "compare")?;
+    let mut reports: [Vec<RunReport>; 2] = [Vec::new(), Vec::new()];
+    for pair in 1..=args.pairs {
+        for (side, name) in [(0, "a"), (1, "b")] {
+            let mut options = sides[side].clone();
+            options.output = Some(folder.path().join(format!("{name}-{pair}")));
+            options.quiet = true;
+            match run::run(&options, interrupted) {
+                Ok(finished) => {
+                    let verdict = &finished.report.verdict;
+                    let word = if verdict.valid { "VALID" } else { "INVALID" };
+                    eprintln!("{name} {pair}: {word} {}", verdict.reasons.join("; "));
+                    reports[side].push(finished.report);
+                }
+                Err(error) => {
+                    eprintln!("strandline-bench: side {name}: {error}");
+                    return Ok(error.exit());
+                }
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(Exit::Invalid);
+            }
+        }
+    }
+    print(&mut io::stdout().lock(), args, &reports)?;
+    writeln!(io::stdout(), "results   {}", folder.path().display())?;
+    Ok(worst_exit(&reports))
+}
+
+fn worst_exit(reports: &[Vec<RunReport>; 2]) -> Exit {
+    let mut all = reports.iter().flatten();
+    if all
+        .clone()
+        .any(|report| report.verification.as_ref().is_some_and(|found| !found.passed()))
+    {
+        Exit::VerificationFailed
+    } else if all.any(|report| !report.verdict.valid) {
+        Exit::Invalid
+    } else {
+        Exit::Ok
+    }
+}
+
+/// Options as one would type them after `run`, split at white space.
+fn parse_side(options: &str) -> Result<RunArgs, String> {
+    let arguments = ["strandline-bench", "run"]
+        .into_iter()
+        .chain(options.split_whitespace());
+    match Cli::try_parse_from(arguments)
+        .map_err(|error| error.to_string())?
+        .command
+    {
+        Command::Run(arguments) => Ok(*arguments),
+        _ => Err(format!("`{options}` are not options of run")),
+    }
+}
+
+/// One figure of both sides.
+#[derive(Clone, Debug, PartialEq)]
+struct Compared {
+    a: f64,
+    b: f64,
+    /// The runs of the two sides overlap: their difference may be the machine's.
+    inconclusive: bool,
+}
+
+impl Compared {
+    /// `None` when a side has no such figure.
+    fn of(mut a: Vec<f64>, mut b: Vec<f64>) -> Option<Self> {
+        a.sort_by(f64::total_cmp);
+        b.sort_by(f64::total_cmp);
+        let overlap = a.first()? <= b.last()? && b.first()? <= a.last()?;
+        Some(Self {
+            a: median(&a),
+            b: median(&b),
+            inconclusive: overlap,
+        })
+    }
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        sorted[middle]
+    } else {
+        (sorted[middle - 1] + sorted[middle]) / 2.0
+    }
+}
+
+type Pick = fn(&RunReport) -> Option<f64>;
+
+/// The rows of the table: latencies in nanoseconds, then the rate.
+const LATENCIES: [(&str, Pick); 7] = [
+    ("response p50", |report| {
+        report.latency.response.map(|summary| summary.p50_ns as f64)
+    }),
+    ("response p90", |report| {
+        report.latency.response.map(|summary| summary.p90_ns as f64)
+    }),
+    ("response p99", |report| {
+        report.latency.response.map(|summary| summary.p99_ns as f64)
+    }),
+    ("response p99.9", |report| {
+        report.latency.response.map(|summary| summary.p999_ns as f64)
+    }),
+    ("service p50", |report| {
+        report.latency.service.map(|summary| summary.p50_ns as f64)
+    }),
+    ("service p99", |report| {
+        report.latency.service.map(|summary| summary.p99_ns as f64)
+    }),
+    ("e2e p99", |report| {
+        report.latency.end_to_end.map(|summary| summary.p99_ns as f64)
+    }),
+];
+
+fn print(out: &mut impl Write, args: &CompareArgs, reports: &[Vec<RunReport>; 2]) -> io::Result<()> {
+    for (name, options, reports) in [("A", &args.a, &reports[0]), ("B", &args.b, &reports[1])] {
+        let durability = reports.first().map_or("", |report| &report.target.durability);
+        let invalid = reports.iter().filter(|report| !report.verdict.valid).count();
+        writeln!(
+            out,
+            "{name}  {options}\n   durable: {durability}; {} runs, {invalid} INVALID",
+            reports.len()
+        )?;
+    }
+    writeln!(
+        out,
+        "\n{:<18}{:>14}{:>14}{:>8}",
+        "medians of runs", "A", "B", "B/A"
+    )?;
+    let figures = |pick: Pick| {
+        let of = |side: &Vec<RunReport>| side.iter().filter_map(pick).collect::<Vec<f64>>();
+        Compared::of(of(&reports[0]), of(&reports[1]))
+    };
+    for (name, pick) in LATENCIES {
+        row(out, name, figures(pick), |value| format_nanos(value as u64))?;
+    }
+    row(
+        out,
+        "achieved",
+        figures(|report| report.rates.achieved),
+        |value| format!("{}/s", format_count(value.round() as u64)),
+    )
+}
+
+fn row(
+    out: &mut impl Write,
+    name: &str,
+    figures: Option<Compared>,
+    format: impl Fn(f64) -> String,
+) -> io::Result<()> {
+    let Some(Compared { a, b, inconclusive }) = figures else {
+        return writeln!(out, "{name:<18}{:>14}", "none");
+    };
+    let ratio = if a > 0.0 {
+        format!("{:.2}", b / a)
+    } else {
+        "-".to_owned()
+    };
+    let note = if inconclusive {
+        "  inconclusive: the runs overlap"
+    } else {
+        ""
+    };
+    writeln!(
+        out,
+        "{name:<18}{:>14}{:>14}{ratio:>8}{note}",
+        format(a),
+        format(b)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_runs_and_overlap() {
+        let apart = Compared::of(vec![3.0, 1.0, 2.0], vec![5.0, 4.0, 6.0, 7.0]).unwrap();
+        assert_eq!(
+            apart,
+            Compared {
+                a: 2.0,
+                b: 5.5,
+                inconclusive: false
+            }
+        );
+        assert!(Compared::of(vec![1.0, 5.0], vec![4.0, 9.0]).unwrap().inconclusive);
+        assert_eq!(Compared::of(vec![], vec![1.0]), None);
+    }
+
+    #[test]
+    fn sides_are_options_of_run() {
+        assert_eq!(parse_side("--rate 5k --acks 1").unwrap().acks, 1);
+        assert!(parse_side("--rate 0").is_err());
+    }
+}

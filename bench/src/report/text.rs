@@ -1,0 +1,176 @@
+//! The report as a person reads it.
+
+use super::RunReport;
+use crate::histogram::Summary;
+use crate::units::{format_byte_rate, format_count, format_nanos};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Prints `report`, the verdict on top.
+pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Result<()> {
+    verdict(out, report)?;
+    let load = &report.load;
+    writeln!(
+        out,
+        "target    {} at {}",
+        report.target.description, report.target.bootstrap_servers
+    )?;
+    writeln!(out, "durable   {}", report.target.durability)?;
+    writeln!(
+        out,
+        "load      {}; {} partitions on {} broker(s), {} sender(s), {} consumer(s), acks {}, linger {}, batch {} B, window {}",
+        load.rate,
+        load.partitions,
+        report.target.leaders,
+        load.producers,
+        load.consumers,
+        load.acks,
+        format_nanos(load.linger_ns),
+        load.batch_bytes,
+        load.window
+    )?;
+    rate(out, "offered", report.rates.offered, load.record_bytes)?;
+    rate(out, "achieved", report.rates.achieved, load.record_bytes)?;
+    latencies(out, report)?;
+    verification(out, report)?;
+    tool(out, report)?;
+    for (error, records) in &report.errors {
+        writeln!(out, "error     {error}: {} records", format_count(*records))?;
+    }
+    for condition in &report.failed_conditions {
+        writeln!(out, "FAILED    {condition}")?;
+    }
+    writeln!(out, "results   {}", folder.display())
+}
+
+fn verdict(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
+    if report.verdict.valid {
+        writeln!(out, "VALID")?;
+    } else {
+        writeln!(out, "*** INVALID *** INVALID *** INVALID ***")?;
+    }
+    for reason in &report.verdict.reasons {
+        writeln!(out, "  because {reason}")?;
+    }
+    for warning in &report.verdict.warnings {
+        writeln!(out, "  note: {warning}")?;
+    }
+    Ok(())
+}
+
+fn rate(out: &mut impl Write, name: &str, rate: Option<f64>, record_bytes: usize) -> io::Result<()> {
+    match rate {
+        Some(rate) => writeln!(
+            out,
+            "{name:<9} {} records/s of {record_bytes} B = {}",
+            format_count(rate.round() as u64),
+            format_byte_rate(rate * record_bytes as f64)
+        ),
+        None => writeln!(out, "{name:<9} no rate: nothing was measured"),
+    }
+}
+
+fn latencies(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n{:<10}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "", "samples", "p50", "p90", "p99", "p99.9", "p99.99", "max"
+    )?;
+    let latency = &report.latency;
+    row(out, "response", latency.response.as_ref())?;
+    row(out, "service", latency.service.as_ref())?;
+    row(out, "lag", latency.lag.as_ref())?;
+    row(out, "tool lag", latency.tool_lag.as_ref())?;
+    row(out, "e2e", latency.end_to_end.as_ref())?;
+    row(out, "hiccups", report.hiccups.as_ref())?;
+    if let (Some(response), Some(hiccups)) = (&latency.response, &report.hiccups)
+        && let Some(explained) = explained_by_hiccups(response, hiccups)
+    {
+        writeln!(
+            out,
+            "hiccups of this machine could explain half or more of response {explained}"
+        )?;
+    }
+    writeln!(out)
+}
+
+fn row(out: &mut impl Write, name: &str, summary: Option<&Summary>) -> io::Result<()> {
+    let Some(summary) = summary else {
+        return writeln!(out, "{name:<10}{:>12}", "none");
+    };
+    write!(out, "{name:<10}{:>12}", format_count(summary.count))?;
+    for (_, value) in percentiles(summary) {
+        write!(out, "{:>10}", format_nanos(value))?;
+    }
+    if summary.negatives > 0 {
+        write!(out, "  and {} NEGATIVE", summary.negatives)?;
+    }
+    writeln!(out)
+}
+
+fn percentiles(summary: &Summary) -> [(&'static str, u64); 6] {
+    [
+        ("p50", summary.p50_ns),
+        ("p90", summary.p90_ns),
+        ("p99", summary.p99_ns),
+        ("p99.9", summary.p999_ns),
+        ("p99.99", summary.p9999_ns),
+        ("max", summary.max_ns),
+    ]
+}
+
+/// The percentiles at which the machine's own delays are at least half of the response time.
+fn explained_by_hiccups(response: &Summary, hiccups: &Summary) -> Option<String> {
+    let names: Vec<&str> = percentiles(response)
+        .iter()
+        .zip(percentiles(hiccups))
+        .filter(|((_, response), (_, hiccup))| *hiccup >= *response / 2)
+        .map(|((name, _), _)| *name)
+        .collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn verification(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
+    if let Some(found) = &report.verification {
+        let verdict = if found.passed() { "ok" } else { "FAILED" };
+        writeln!(
+            out,
+            "verified  {verdict}: {} sent, {} acknowledged, {} read; lost {}, duplicates {}, reordered {}, corrupt {}, offsets not rising {}, invented {}",
+            format_count(found.sent),
+            format_count(found.acknowledged),
+            format_count(found.received),
+            found.acknowledged_missing,
+            found.duplicates,
+            found.reordered,
+            found.corrupt,
+            found.offsets_not_rising,
+            found.invented
+        )?;
+    }
+    if let Some(note) = &report.verification_note {
+        writeln!(out, "verified  {note}")?;
+    }
+    writeln!(
+        out,
+        "gap       longest time without an acknowledgement in a partition: {}",
+        format_nanos(report.longest_ack_gap_ns)
+    )
+}
+
+fn tool(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
+    let tool = &report.tool;
+    let per = |a: u64, b: u64| if b == 0 { 0.0 } else { a as f64 / b as f64 };
+    writeln!(
+        out,
+        "tool      {:.0} ns CPU a record, {:.1} records a batch, {:.1} batches a request; senders on cores {:?}{}",
+        per(tool.sender_cpu_ns, tool.records),
+        per(tool.records, tool.batches),
+        per(tool.batches, tool.requests),
+        tool.sender_cores,
+        if tool.spinning {
+            ", spinning before deadlines"
+        } else {
+            ""
+        }
+    )
+}

@@ -1,0 +1,429 @@
+//! One run, from the target to the verdict.
+
+mod facts;
+
+use crate::cli::RunArgs;
+use crate::client::{ClientError, Cluster, Pipe, TopicLayout};
+use crate::clock::{Clock, Nanos, SECOND};
+use crate::consumer::{ConsumePlan, Consumer, ConsumerReport};
+use crate::exit::Exit;
+use crate::hiccup::HiccupMeter;
+use crate::machine::Machine;
+use crate::report::{Folder, RunReport, write_results};
+use crate::sender::{LoadPlan, Progress, Sender, SenderReport};
+use crate::series::{IntervalPart, Recorder, Series};
+use crate::target::{ChildBroker, ChildKind, ChildOptions};
+use crate::verify::{Observed, Verification};
+use facts::all_ledgers;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// From the start of the threads to the first record.
+const LEAD: Nanos = 100_000_000;
+
+/// How long answers are waited for after the end.
+const ANSWER_TIMEOUT: Nanos = 30 * SECOND;
+
+/// How long what is due at the end may still be submitted, at least; a tenth of the measured part if that is more.
+const DRAIN_MIN: Nanos = 2 * SECOND;
+
+/// How long after the end an acknowledgement counts as in time, at least; a hundredth of the measured part if that is more.
+const GRACE_MIN: Nanos = 50_000_000;
+
+/// How often progress is printed.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a run could not be done. The text is for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The options contradict each other or reality.
+    #[error("{0}")]
+    Usage(String),
+    /// The broker could not be started.
+    #[error("{0}")]
+    Target(String),
+    /// The broker refused or went away before the run.
+    #[error("{0}")]
+    Client(#[from] ClientError),
+    /// The results could not be written.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl RunError {
+    /// How the process exits with it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        |source| Self::Io {
+            what: what.into(),
+            source,
+        }
+    }
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Finished {
+    /// All of it.
+    pub report: RunReport,
+    /// Where its files are.
+    pub folder: Folder,
+    /// How the process exits.
+    pub exit: Exit,
+}
+
+/// Does one run; `interrupted` ends it early.
+pub fn run(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, RunError> {
+    args.check().map_err(RunError::Usage)?;
+    let folder =
+        Folder::create(args.output.as_deref(), &args.name).map_err(RunError::io("the results' folder"))?;
+    let child = match &args.bootstrap_server {
+        Some(_) => None,
+        None => Some(
+            ChildBroker::start(&ChildOptions {
+                kind: args.broker,
+                binary: args.broker_binary.clone(),
+                arguments: args.broker_arg.clone(),
+                directory: folder.path().to_owned(),
+            })
+            .map_err(RunError::Target)?,
+        ),
+    };
+    let bootstrap = match (&args.bootstrap_server, &child) {
+        (Some(named), _) => named.clone(),
+        (None, Some(child)) => child.bootstrap(),
+        (None, None) => unreachable!("a broker was started when none was named"),
+    };
+    let finished = Run::prepare(args, bootstrap, interrupted).and_then(|run| run.measure(folder));
+    if let Some(child) = child {
+        // The figures stand whether or not the broker's data could be removed.
+        if let Err(error) = child.stop() {
+            eprintln!("removing the broker's data: {error}");
+        }
+    }
+    finished
+}
+
+/// A run that is set up: nothing of this is timed.
+struct Run<'a> {
+    args: &'a RunArgs,
+    bootstrap: String,
+    cluster: Cluster,
+    topic: String,
+    created: bool,
+    layout: TopicLayout,
+    start_offsets: BTreeMap<i32, i64>,
+    fetch_version: Option<i16>,
+    durability: String,
+    clock: Clock,
+    run_id: u32,
+    progress: Arc<Progress>,
+}
+
+impl<'a> Run<'a> {
+    fn prepare(
+        args: &'a RunArgs,
+        bootstrap: String,
+        interrupted: &Arc<AtomicBool>,
+    ) -> Result<Self, RunError> {
+        let clock = Clock::start();
+        let mut cluster = Cluster::connect(&bootstrap)?;
+        let run_id = (clock.wall_ms(0) as u32) ^ std::process::id().rotate_left(16);
+        let topic = args
+            .topic
+            .clone()
+            .unwrap_or_else(|| format!("strandline-bench-{run_id:08x}"));
+        let created = cluster.create_topic(&topic, args.partitions, &args.topic_config)?;
+        let layout = cluster.wait_for_leaders(&topic)?;
+        let start_offsets = cluster.end_offsets(&topic, &layout)?;
+        let durability = durability(args, cluster.flush_messages(&topic));
+        let fetch_version = cluster.fetch_version();
+        let progress = Arc::new(Progress {
+            interrupted: Arc::clone(interrupted),
+            ..Progress::default()
+        });
+        Ok(Self {
+            args,
+            bootstrap,
+            cluster,
+            topic,
+            created,
+            layout,
+            start_offsets,
+            fetch_version,
+            durability,
+            clock,
+            run_id,
+            progress,
+        })
+    }
+
+    fn measure(mut self, folder: Folder) -> Result<Finished, RunError> {
+        let machine = Machine::look(folder.path());
+        let mut pipes = Vec::new();
+        for _ in 0..self.args.producers {
+            let opened: Result<Vec<Pipe>, ClientError> = self
+                .layout
+                .leaders
+                .keys()
+                .map(|address| Pipe::open(address))
+                .collect();
+            pipes.push(opened?);
+        }
+        let hiccups = HiccupMeter::start(self.clock).map_err(RunError::io("starting a thread"))?;
+        let plan = Arc::new(self.load_plan()?);
+        let (parts, collected) = mpsc::channel();
+        let phases = plan.phases;
+        let collector = std::thread::spawn(move || Series::collect(phases, &collected));
+
+        let consume_plan = self.consume_plan(&plan);
+        let reading_along = if consume_plan.is_some() {
+            self.args.consumers()
+        } else {
+            0
+        };
+        let consumers = match &consume_plan {
+            Some(consume_plan) if reading_along > 0 => {
+                self.start_consumers(consume_plan, reading_along, Some(&parts), &plan)?
+            }
+            _ => Vec::new(),
+        };
+        let senders = self.run_senders(&plan, pipes, &parts)?;
+        let hiccups = hiccups.stop();
+        let (observed, note) = self.finish_consumers(consume_plan, consumers, &plan);
+        drop(parts);
+        let series = collector.join().expect("the collector only merges");
+
+        let mut report = self.report(&plan, machine, &senders, &series, &hiccups, reading_along);
+        report.verification = observed.map(|observed| Verification::of(&all_ledgers(&senders), &observed));
+        report.verification_note = note;
+        report.failed_conditions = self.failed_conditions(&series);
+        let exit = exit(&report);
+        write_results(&folder, &report, &series)
+            .map_err(RunError::io(format!("writing to {}", folder.path().display())))?;
+        if self.created && !self.args.keep_topic {
+            // The figures stand; the topic is named so that it can be deleted by hand.
+            if let Err(error) = self.cluster.delete_topic(&self.topic) {
+                eprintln!("topic {} was not deleted: {error}", self.topic);
+            }
+        }
+        Ok(Finished { report, folder, exit })
+    }
+
+    fn load_plan(&self) -> Result<LoadPlan, RunError> {
+        let args = self.args;
+        let phases = args.phases();
+        Ok(LoadPlan {
+            clock: self.clock,
+            start: self.clock.now() + LEAD,
+            phases,
+            rate: args.rate.clone(),
+            integrated: args.rate.integrated(args.record_size),
+            records: args.num_records,
+            record_bytes: args.record_size,
+            batch_bytes: args.batch,
+            linger: args.linger(),
+            window: usize::from(args.window),
+            acks: args.acks,
+            topic: self.topic.clone(),
+            run: self.run_id,
+            seed: args.seed,
+            producers: args.producers,
+            produce_version: self.cluster.produce_version()?,
+            drain: DRAIN_MIN.max(phases.measured() / 10),
+            answer_timeout: ANSWER_TIMEOUT,
+            grace: GRACE_MIN.max(phases.measured() / 100),
+        })
+    }
+
+    /// `None` when nothing shall or can be read.
+    fn consume_plan(&self, plan: &LoadPlan) -> Option<Arc<ConsumePlan>> {
+        let fetch_version = self.fetch_version.filter(|_| !self.args.no_verify)?;
+        Some(Arc::new(ConsumePlan {
+            clock: self.clock,
+            start: plan.start,
+            topic: self.topic.clone(),
+            run: self.run_id,
+            fetch_version,
+            end_offsets: OnceLock::new(),
+            start_offsets: self.start_offsets.clone(),
+        }))
+    }
+
+    fn start_consumers(
+        &self,
+        consume_plan: &Arc<ConsumePlan>,
+        count: usize,
+        parts: Option<&mpsc::Sender<IntervalPart>>,
+        plan: &LoadPlan,
+    ) -> Result<Vec<JoinHandle<ConsumerReport>>, RunError> {
+        let mut threads = Vec::new();
+        for index in 0..count {
+            let recorder = parts.map(|parts| Recorder::new(plan.phases, parts.clone()));
+            let consumer = Consumer::new(
+                consume_plan,
+                &self.layout,
+                (index, count),
+                recorder,
+                &self.progress,
+            );
+            let thread = std::thread::Builder::new().name(format!("consumer-{index}"));
+            threads.push(
+                thread
+                    .spawn(move || consumer.run())
+                    .map_err(RunError::io("starting a consumer"))?,
+            );
+        }
+        Ok(threads)
+    }
+
+    /// Starts the senders, prints progress, and waits for their end.
+    fn run_senders(
+        &self,
+        plan: &Arc<LoadPlan>,
+        pipes: Vec<Vec<Pipe>>,
+        parts: &mpsc::Sender<IntervalPart>,
+    ) -> Result<Vec<SenderReport>, RunError> {
+        let (done, finished) = mpsc::channel();
+        for (index, pipes) in (0..).zip(pipes) {
+            let recorder = Recorder::new(plan.phases, parts.clone());
+            let sender = Sender::new(plan, index, &self.layout, pipes, recorder, &self.progress);
+            let done = done.clone();
+            std::thread::Builder::new()
+                .name(format!("sender-{index}"))
+                // The receiver lives until every sender has reported or is gone.
+                .spawn(move || drop(done.send(sender.run())))
+                .map_err(RunError::io("starting a sender"))?;
+        }
+        drop(done);
+        let mut reports = Vec::new();
+        let mut last = 0;
+        loop {
+            match finished.recv_timeout(PROGRESS_EVERY) {
+                Ok(report) => reports.push(report),
+                Err(mpsc::RecvTimeoutError::Timeout) => last = self.print_progress(plan, last),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if reports.len() < self.args.producers as usize {
+            return Err(RunError::Target(
+                "a sender ended without its report; its panic is printed above".to_owned(),
+            ));
+        }
+        Ok(reports)
+    }
+
+    fn print_progress(&self, plan: &LoadPlan, last: u64) -> u64 {
+        let acknowledged = self.progress.acknowledged.load(Ordering::Relaxed);
+        if !self.args.quiet && !self.args.json {
+            let at = self.clock.now().saturating_sub(plan.start);
+            let phase = if at < plan.phases.warm_up {
+                "warm-up"
+            } else if at < plan.phases.end {
+                "measuring"
+            } else {
+                "draining"
+            };
+            eprintln!(
+                "{:>4} s  {phase:<9}  {:>12} records/s acknowledged, {:>12} read",
+                at / SECOND,
+                crate::units::format_count(acknowledged - last),
+                crate::units::format_count(self.progress.received.load(Ordering::Relaxed))
+            );
+        }
+        acknowledged
+    }
+
+    /// Tells the consumers where the log ends, or reads everything back now, and returns what was seen.
+    fn finish_consumers(
+        &mut self,
+        consume_plan: Option<Arc<ConsumePlan>>,
+        mut consumers: Vec<JoinHandle<ConsumerReport>>,
+        plan: &LoadPlan,
+    ) -> (Option<Observed>, Option<String>) {
+        let Some(consume_plan) = consume_plan else {
+            let why = if self.args.no_verify {
+                "not asked for"
+            } else {
+                "not possible: the target does not serve Fetch"
+            };
+            return (None, Some(why.to_owned()));
+        };
+        let ends = self.cluster.end_offsets(&self.topic, &self.layout);
+        let (ends, mut note) = match ends {
+            Ok(ends) => (ends, None),
+            Err(error) => (
+                BTreeMap::new(),
+                Some(format!("not complete: where the logs end is unknown: {error}")),
+            ),
+        };
+        let known = note.is_none();
+        // Set once, here. Without ends the consumers stop when nothing comes any more.
+        let _ = consume_plan.end_offsets.set(ends);
+        if known && consumers.is_empty() {
+            match self.start_consumers(&consume_plan, 1, None, plan) {
+                Ok(started) => consumers = started,
+                Err(error) => note = Some(format!("not complete: {error}")),
+            }
+        }
+        let mut observed = Observed::default();
+        for consumer in consumers {
+            match consumer.join() {
+                Ok(report) => {
+                    observed.merge(report.observed);
+                    note = note.or(report.gave_up.map(|why| format!("not complete: {why}")));
+                }
+                Err(_) => note = Some("not complete: a consumer panicked".to_owned()),
+            }
+        }
+        (Some(observed), note)
+    }
+}
+
+/// The worst of what holds.
+fn exit(report: &RunReport) -> Exit {
+    let incomplete = report
+        .verification_note
+        .as_ref()
+        .is_some_and(|note| note.starts_with("not complete"));
+    if report.verification.as_ref().is_some_and(|found| !found.passed()) || incomplete {
+        Exit::VerificationFailed
+    } else if !report.verdict.valid {
+        Exit::Invalid
+    } else if !report.failed_conditions.is_empty() {
+        Exit::FailIf
+    } else {
+        Exit::Ok
+    }
+}
+
+/// What an acknowledgement promises on the target, as far as it can be told.
+fn durability(args: &RunArgs, flush_messages: Option<String>) -> String {
+    match (&args.bootstrap_server, args.broker, flush_messages) {
+        (None, ChildKind::Null, _) => "no: acknowledged at once, nothing kept".to_owned(),
+        (None, ChildKind::NullDurable, _) => {
+            "yes: journal written and flushed before the acknowledgement".to_owned()
+        }
+        (_, _, Some(messages)) if messages == "1" => {
+            "yes: flush.messages=1, flushed before the acknowledgement (with acks=all)".to_owned()
+        }
+        (_, _, Some(messages)) => {
+            format!("no: flush.messages={messages}, an acknowledgement waits for no flush")
+        }
+        (_, _, None) => "unknown: the target does not tell its flush.messages".to_owned(),
+    }
+}

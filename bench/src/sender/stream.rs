@@ -1,0 +1,219 @@
+//! One sender's records to one partition: what is due, the batch being filled, and the ledger.
+
+use super::plan::LoadPlan;
+use crate::clock::Nanos;
+use crate::payload::{BodyPool, PayloadHeader};
+use crate::schedule::{Arrivals, StreamPosition, share};
+use crate::verify::Ledger;
+use std::ops::Range;
+use strandline_wire::batch::{BatchBuilder, HEADER_SIZE};
+
+/// The most that a record adds to its value: length, attributes, deltas, key length, value length, header count.
+const RECORD_OVERHEAD_MAX: usize = 21;
+
+/// A stream without anything due.
+const NEVER: Nanos = Nanos::MAX;
+
+/// The records of one sender in one partition.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) partition: i32,
+    pub(super) ledger: Ledger,
+    arrivals: Option<Arrivals>,
+    /// The intended time of the next record, by the run's clock; [`NEVER`] after the last.
+    next_due: Nanos,
+    /// How many records the closed loop may still make.
+    closed_loop_left: u64,
+    next_sequence: u64,
+    builder: BatchBuilder,
+    intended: Vec<Nanos>,
+    last_ack: Nanos,
+    longest_gap: Nanos,
+}
+
+/// A batch on its way.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    pub(super) bytes: Vec<u8>,
+    pub(super) sequences: Range<u64>,
+    /// The intended time of each record, by the run's clock.
+    pub(super) intended: Vec<Nanos>,
+}
+
+/// What filling a batch needs besides the stream.
+pub(super) struct Filler<'a> {
+    pub(super) plan: &'a LoadPlan,
+    pub(super) producer: u32,
+    pub(super) pool: &'a BodyPool,
+    pub(super) scratch: &'a mut [u8],
+}
+
+impl Stream {
+    pub(super) fn new(plan: &LoadPlan, partition: i32, position: StreamPosition) -> Self {
+        let arrivals = plan.integrated.map(|rate| {
+            Arrivals::new(
+                &plan.rate,
+                rate,
+                position,
+                plan.phases.end,
+                plan.records,
+                plan.seed,
+            )
+        });
+        let mut stream = Self {
+            partition,
+            ledger: Ledger::default(),
+            arrivals,
+            next_due: NEVER,
+            closed_loop_left: share(plan.records, position),
+            next_sequence: 0,
+            builder: BatchBuilder::new(),
+            intended: Vec::new(),
+            last_ack: plan.start,
+            longest_gap: 0,
+        };
+        stream.find_next(plan.start);
+        stream
+    }
+
+    fn find_next(&mut self, start: Nanos) {
+        self.next_due = self
+            .arrivals
+            .as_ref()
+            .and_then(Arrivals::peek)
+            .map_or(NEVER, |at| start + at);
+    }
+
+    /// Moves what is due by `now` into the batch, as far as it holds.
+    pub(super) fn pull(&mut self, now: Nanos, filler: &mut Filler<'_>) {
+        if self.next_due > now {
+            return;
+        }
+        let timestamp = filler.plan.clock.wall_ms(now);
+        while self.next_due <= now && !self.is_full(filler.plan) {
+            self.add(self.next_due, timestamp, filler);
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.advance();
+            }
+            self.find_next(filler.plan.start);
+        }
+    }
+
+    /// Fills the batch with records intended for `now`: the closed loop.
+    pub(super) fn fill(&mut self, now: Nanos, filler: &mut Filler<'_>) {
+        let timestamp = filler.plan.clock.wall_ms(now);
+        while self.closed_loop_left > 0 && !self.is_full(filler.plan) {
+            self.closed_loop_left -= 1;
+            self.add(now, timestamp, filler);
+        }
+    }
+
+    fn add(&mut self, intended: Nanos, timestamp: i64, filler: &mut Filler<'_>) {
+        let header = PayloadHeader {
+            run: filler.plan.run,
+            producer: filler.producer,
+            sequence: self.next_sequence,
+            intended,
+        };
+        filler.pool.fill(&header, filler.scratch);
+        self.builder.record(timestamp, None, Some(filler.scratch));
+        self.intended.push(intended);
+        self.next_sequence += 1;
+    }
+
+    /// Whether one more record would make the batch larger than it may be. A batch holds at least one.
+    fn is_full(&self, plan: &LoadPlan) -> bool {
+        !self.intended.is_empty()
+            && self.builder.size().max(HEADER_SIZE) + plan.record_bytes + RECORD_OVERHEAD_MAX
+                > plan.batch_bytes
+    }
+
+    /// Whether the batch is to be sent: it is full, or its first record has lingered, or no other will come.
+    pub(super) fn is_ready(&self, now: Nanos, plan: &LoadPlan) -> bool {
+        self.intended.first().is_some_and(|first| {
+            first + plan.linger <= now
+                || self.is_full(plan)
+                || (self.next_due == NEVER && plan.integrated.is_some())
+        })
+    }
+
+    /// Whether no record waits in the batch.
+    pub(super) fn is_empty(&self) -> bool {
+        self.intended.is_empty()
+    }
+
+    /// The batch's size on the wire, about.
+    pub(super) fn open_bytes(&self) -> usize {
+        self.builder.size()
+    }
+
+    /// Takes the batch; the ledger counts its records as submitted.
+    pub(super) fn seal(&mut self) -> Sealed {
+        // The next batch will hold about as many.
+        let next = Vec::with_capacity(self.intended.len());
+        let intended = std::mem::replace(&mut self.intended, next);
+        let bytes = std::mem::take(&mut self.builder)
+            .finish()
+            .expect("a ready batch has a record, and the command line bounds its size");
+        let count = intended.len() as u64;
+        self.ledger.submitted(count);
+        Sealed {
+            bytes,
+            sequences: self.next_sequence - count..self.next_sequence,
+            intended,
+        }
+    }
+
+    /// When this stream wants attention next, if it has room to send; [`NEVER`] for nothing to do.
+    pub(super) fn deadline(&self, now: Nanos, plan: &LoadPlan, coalesce: Nanos) -> Nanos {
+        match self.intended.first() {
+            // Look in between for records that fill the batch before its linger is over, but not for each of them.
+            Some(first) => (first + plan.linger).min(self.next_due.max(now + coalesce)),
+            None => self.next_due,
+        }
+    }
+
+    /// Notes an acknowledgement at `now`, for the longest time without one.
+    pub(super) fn acknowledged(&mut self, now: Nanos) {
+        self.longest_gap = self.longest_gap.max(now.saturating_sub(self.last_ack));
+        self.last_ack = now;
+    }
+
+    pub(super) fn longest_gap(&self) -> Nanos {
+        self.longest_gap
+    }
+
+    /// Whether nothing is left to submit.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.next_due == NEVER
+            && self.intended.is_empty()
+            && (self.arrivals.is_some() || self.closed_loop_left == 0)
+    }
+
+    /// Records due by `now` (by the run's clock) and not submitted.
+    pub(super) fn backlog(&self, now: Nanos, plan: &LoadPlan) -> u64 {
+        let waiting = self
+            .arrivals
+            .as_ref()
+            .map_or(0, |arrivals| arrivals.backlog(now.saturating_sub(plan.start)));
+        self.intended.len() as u64 + waiting
+    }
+
+    /// Of the records never submitted, those of the measured part.
+    pub(super) fn measured_left(&self, plan: &LoadPlan, until: Nanos) -> u64 {
+        let warm = self
+            .arrivals
+            .as_ref()
+            .map_or(0, |arrivals| arrivals.backlog(plan.phases.warm_up));
+        let waiting = self
+            .arrivals
+            .as_ref()
+            .map_or(0, |arrivals| arrivals.backlog(until.min(plan.phases.end)));
+        let open = self
+            .intended
+            .iter()
+            .filter(|&&at| plan.phases.is_measured(at.saturating_sub(plan.start)))
+            .count();
+        open as u64 + waiting.saturating_sub(warm)
+    }
+}
