@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use super::ClientError;
 use crate::client_config::ClientConfig;
 
+/// After this long, what is being retried is told: a wait without a word hides its cause.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
+
 /// The time limit and growing pauses of one operation.
 #[derive(Debug)]
 pub struct Retry {
@@ -13,6 +16,7 @@ pub struct Retry {
     limit: Duration,
     pause: Duration,
     pause_max: Duration,
+    told: bool,
 }
 
 impl Retry {
@@ -28,6 +32,7 @@ impl Retry {
             limit,
             pause: config.retry_backoff,
             pause_max: config.retry_backoff_max.max(config.retry_backoff),
+            told: false,
         }
     }
 
@@ -48,6 +53,10 @@ impl Retry {
                 after: elapsed,
                 last: Box::new(error),
             });
+        }
+        if elapsed > TOLD_AFTER && !self.told {
+            self.told = true;
+            eprintln!("strandctl: retrying: {error}");
         }
         let pause = self.pause;
         self.pause = (self.pause * 2).min(self.pause_max);

@@ -103,8 +103,10 @@ pub struct Replay {
     /// Entries up to this sequence were durable: what is not whole of them is damage, what is not whole of later ones is
     /// the torn tail that a crash leaves.
     pub durable: u64,
-    /// The sequence of an entry that was durable and is not whole any more.
+    /// The last sequence before an entry that was durable and is not whole any more.
     pub missing_after: Option<u64>,
+    /// True when entries stand there of an open that the checkpoint does not list: a newer checkpoint was lost.
+    pub is_checkpoint_outdated: bool,
 }
 
 /// Follows the chain of entries from a checkpoint on. Stricter than the broker's own replay, which goes on behind rot: what
@@ -115,6 +117,11 @@ pub fn replay(ring: &[JournalFile], checkpoint: &Checkpoint) -> Replay {
         .iter()
         .flat_map(|file| file.entries(Some(checkpoint.journal_id)))
         .collect();
+    let newest = checkpoint
+        .incarnations
+        .last()
+        .map_or(0, |newest| newest.incarnation);
+    let is_checkpoint_outdated = found.iter().any(|entry| entry.header.incarnation > newest);
     found.retain(|entry| {
         entry.header.sequence > start.sequence && !is_stale(&entry.header, &checkpoint.incarnations)
     });
@@ -137,6 +144,7 @@ pub fn replay(ring: &[JournalFile], checkpoint: &Checkpoint) -> Replay {
         entries,
         durable,
         missing_after: (durable > sequence).then_some(sequence),
+        is_checkpoint_outdated,
     }
 }
 

@@ -130,13 +130,21 @@ impl Shard {
 
     fn apply_journal(&mut self, checkpoint: &Checkpoint, folder: &Path) -> Result<(), Failure> {
         let replay = replay(&self.journal, checkpoint);
-        if let Some(sequence) = replay.missing_after {
-            self.journal_damage = Some(Damage {
-                path: folder.join(names::journal(checkpoint.replay_start.file)),
-                position: checkpoint.replay_start.position,
-                reason: format!("acknowledged entries after sequence {sequence} are not whole"),
-            });
-        }
+        let reason = match replay.missing_after {
+            Some(sequence) => Some(format!(
+                "acknowledged entries after sequence {sequence} are not whole"
+            )),
+            None if replay.is_checkpoint_outdated => Some(
+                "it has entries of an open that the checkpoint does not know: a newer checkpoint is lost"
+                    .to_owned(),
+            ),
+            None => None,
+        };
+        self.journal_damage = reason.map(|reason| Damage {
+            path: folder.join(names::journal(checkpoint.replay_start.file)),
+            position: checkpoint.replay_start.position,
+            reason,
+        });
         for entry in &replay.entries {
             let Some(index) = self.journal.iter().position(|file| file.number == entry.at.file) else {
                 continue;
