@@ -1,0 +1,184 @@
+//! What decoding and validating may allocate: nothing for a batch that needs no change, little for honest requests, and a
+//! small multiple of the bytes for hostile ones.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fs;
+use std::path::Path;
+
+use bytes::BytesMut;
+use strandline_wire::Grouped;
+use strandline_wire::batch::{
+    BatchBuilder, Codec, TimestampType, ValidationRules, find_timestamp, max_timestamp_record, validate,
+};
+use strandline_wire::fuzz_entries;
+use strandline_wire::produce::{self, ProducePartition, ProduceRequest, TopicRef};
+
+/// Counts what the thread allocates. Tests run in threads of their own, so they do not see one another.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(change: isize) {
+    if change > 0 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+    }
+    LIVE.set(LIVE.get() + change);
+    PEAK.set(PEAK.get().max(LIVE.get()));
+}
+
+// SAFETY: every call is handed on to the system's allocator as it came; the counters are thread-local cells of plain
+// numbers, which neither allocate nor have destructors.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the pointer came from `System` with this layout, since all allocations are handed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The number of allocations, and the most bytes held at once beyond those held before.
+fn measure(run: impl FnOnce()) -> (usize, usize) {
+    let (allocations, live) = (ALLOCATIONS.get(), LIVE.get());
+    PEAK.set(live);
+    run();
+    (ALLOCATIONS.get() - allocations, (PEAK.get() - live) as usize)
+}
+
+const NOW: i64 = 1_700_000_000_000;
+
+fn rules() -> ValidationRules {
+    ValidationRules {
+        now_ms: NOW,
+        ..ValidationRules::default()
+    }
+}
+
+#[test]
+fn an_uncompressed_batch_is_validated_without_an_allocation() {
+    let mut builder = BatchBuilder::new().producer(1, 0, 0);
+    for _ in 0..1000 {
+        builder.record_with_headers(NOW, Some(b"key"), Some(&[1; 100]), &[(b"name", Some(b"value"))]);
+    }
+    let batch = builder.finish().expect("a batch");
+    for timestamp_type in [TimestampType::CreateTime, TimestampType::LogAppendTime] {
+        let rules = ValidationRules {
+            timestamp_type,
+            compacted: true,
+            ..rules()
+        };
+        let (allocations, _) = measure(|| assert!(validate(&batch, &rules).is_ok()));
+        assert_eq!(allocations, 0, "{timestamp_type:?}");
+    }
+    let (allocations, _) = measure(|| {
+        assert!(find_timestamp(&batch, NOW + 1, 0).is_ok());
+        assert!(max_timestamp_record(&batch, 0).is_ok());
+    });
+    assert_eq!(allocations, 0);
+}
+
+#[test]
+fn a_compressed_batch_is_validated_with_buffers_that_do_not_grow_with_it() {
+    for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+        let mut allocated = Vec::new();
+        for records in [100, 10_000] {
+            let mut builder = BatchBuilder::new().compression(codec);
+            for at in 0..records {
+                builder.record(NOW, Some(format!("key {at}").as_bytes()), Some(&[1; 100]));
+            }
+            let batch = builder.finish().expect("a batch");
+            allocated.push(measure(|| assert!(validate(&batch, &rules()).is_ok())));
+        }
+        let [(few, _), (many, peak)] = allocated[..] else {
+            unreachable!("two sizes")
+        };
+        assert!(many <= few + 2, "{codec:?}: {few} allocations became {many}");
+        assert!(peak < 512 << 10, "{codec:?}: {peak} bytes");
+    }
+}
+
+#[test]
+fn a_bomb_is_never_held_in_memory() {
+    for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+        let mut builder = BatchBuilder::new().compression(codec);
+        builder.record(NOW, None, Some(&vec![0; 16 << 20]));
+        let bomb = builder.finish().expect("a batch");
+        let rules = ValidationRules {
+            max_message_bytes: usize::MAX,
+            ..rules()
+        };
+        let (_, peak) = measure(|| assert!(validate(&bomb, &rules).is_ok()));
+        assert!(peak < 1 << 20, "{codec:?}: {peak} bytes");
+    }
+}
+
+#[test]
+fn a_produce_request_takes_two_allocations() {
+    let batch = [1; 100];
+    let mut topics = Grouped::new();
+    for _ in 0..50 {
+        topics.begin(TopicRef::Name("orders"));
+        topics.push(ProducePartition {
+            index: 0,
+            records: Some(&batch[..]),
+        });
+    }
+    let request = ProduceRequest {
+        transactional_id: None,
+        acks: -1,
+        timeout_ms: 1000,
+        topics,
+    };
+    for version in [3, 9, 12] {
+        let mut body = BytesMut::new();
+        assert!(produce::encode_request(&mut body, version, &request).is_ok());
+        let (allocations, _) = measure(|| assert!(produce::decode_request(version, &body).is_ok()));
+        assert_eq!(allocations, 2, "version {version}");
+    }
+}
+
+/// Everything in the corpora, hostile lengths included, with every byte pair set to what a length likes least.
+#[test]
+fn hostile_frames_take_a_small_multiple_of_their_bytes() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    for (name, run) in fuzz_entries::ENTRIES
+        .iter()
+        .filter(|(name, _)| name.ends_with("request") || name.ends_with("frame"))
+    {
+        for file in fs::read_dir(corpus.join(name)).expect("a corpus") {
+            let bytes = fs::read(file.expect("a file").path()).expect("a readable file");
+            for at in 0..bytes.len().saturating_sub(1) {
+                let mut damaged = bytes.clone();
+                damaged[at..at + 2].copy_from_slice(&[0xff, 0x7f]);
+                let (_, peak) = measure(|| run(&damaged));
+                let limit = 64 * damaged.len() + (64 << 10);
+                assert!(
+                    peak <= limit,
+                    "{name}: {peak} bytes for a frame of {}",
+                    damaged.len()
+                );
+            }
+        }
+    }
+}
