@@ -1,5 +1,7 @@
 //! A shard on the real kernel: loopback TCP, ports refused when taken, mailboxes from other threads, panics.
 
+#![allow(clippy::unwrap_used)]
+
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;

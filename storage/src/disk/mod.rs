@@ -3,6 +3,10 @@
 //! Positions and lengths of reads and writes are multiples of [`PAGE`]. Nothing is durable before its
 //! flush: data and size of a file by [`DiskFile::flush`], names by [`Disk::flush_directory`] of the folder.
 
+mod glommio;
+
+pub use glommio::{GlommioBuffer, GlommioDisk, GlommioFile, GlommioReadBuffer};
+
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};

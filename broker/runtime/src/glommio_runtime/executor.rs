@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -121,7 +122,7 @@ impl<T> ShardHandle<T> {
     }
 }
 
-/// Starts a thread with an executor of its own, and on it the future that `main` makes, in the latency queue.
+/// Starts a thread with an executor of its own, and on it the future that `make_main` makes, in the latency queue.
 ///
 /// Returns once the executor stands, so that a machine that refuses one is known before anything else is
 /// started. When the future ends, all tasks still running are dropped, then the executor ends; so finish I/O
@@ -131,7 +132,7 @@ impl<T> ShardHandle<T> {
 /// [`ExecutorError`], never a panic, for everything the machine may refuse.
 pub fn spawn_shard<M, F>(
     options: ShardExecutorOptions,
-    main: M,
+    make_main: M,
 ) -> Result<ShardHandle<F::Output>, ExecutorError>
 where
     M: FnOnce(GlommioRuntime) -> F + Send + 'static,
@@ -153,10 +154,14 @@ where
                 }
             };
             let _ = ready.send(Ok(()));
-            Some(executor.run(async move {
+            let outcome = executor.run(async move {
                 let runtime = GlommioRuntime::with_queues(options.shares);
-                runtime.run_main(main(runtime.clone())).await
-            }))
+                let main = runtime.clone();
+                runtime.run_main(async move { make_main(main).await }).await
+            });
+            // The executor first: a panic that unwinds through it aborts the process without a word.
+            drop(executor);
+            Some(outcome.unwrap_or_else(|panic| resume_unwind(panic)))
         })
         .map_err(ExecutorError::Thread)?;
     match wait.recv() {

@@ -12,8 +12,12 @@ mod tasks;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 use glommio::TaskQueueHandle;
 
 pub use executor::{ExecutorError, QueueShares, ShardExecutorOptions, ShardHandle, spawn_shard};
@@ -22,7 +26,7 @@ pub use net::{GlommioListener, GlommioReadHalf, GlommioStream, GlommioWriteHalf}
 
 use crate::runtime::{Monotonic, Queue, Runtime};
 use crate::system;
-use tasks::Tasks;
+use tasks::{Panic, Tasks};
 
 /// How long an ending executor lets the kernel work on cancelled operations.
 const CANCELLATION: Duration = Duration::from_millis(1);
@@ -60,10 +64,19 @@ impl GlommioRuntime {
         glommio::spawn_local_into(task, handle).expect("the queues live as long as the executor")
     }
 
-    /// Runs the shard's main task, then ends all others while the executor still stands.
-    async fn run_main<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
+    /// Runs the shard's main task until it ends or any task panics, then ends all others while the executor
+    /// still stands.
+    async fn run_main<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Panic> {
         let pulses = pulse::pulses(&self.tasks).map(|pulse| self.spawn_into(Queue::Latency, pulse));
-        let output = self.spawn_into(Queue::Latency, main).await;
+        let tasks = self.tasks.clone();
+        let outcome = self.spawn_into(Queue::Latency, async move {
+            let main = pin!(AssertUnwindSafe(main).catch_unwind());
+            match select(main, pin!(tasks.panicked())).await {
+                Either::Left((outcome, _)) => outcome,
+                Either::Right((panic, _)) => Err(panic),
+            }
+        });
+        let outcome = outcome.await;
         self.tasks.end_all();
         while !self.tasks.all_ended() {
             self.yield_now().await;
@@ -74,7 +87,7 @@ impl GlommioRuntime {
         for pulse in pulses {
             pulse.cancel().await;
         }
-        output
+        outcome
     }
 }
 

@@ -1,11 +1,19 @@
-//! The tasks of a shard, so that they can be ended before their executor is: glommio leaks those that are not.
+//! The tasks of a shard, so that they can be ended before their executor is: glommio leaks those that are not,
+//! and aborts when one that holds a file is dropped outside of it, as after a panic.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+
+use crate::local::Event;
+
+/// What a panic carries.
+pub(super) type Panic = Box<dyn Any + Send>;
 
 #[derive(Default)]
 struct Live {
@@ -14,6 +22,16 @@ struct Live {
     next: Cell<u64>,
     /// A waker of every task that was polled and has not ended.
     wakers: RefCell<BTreeMap<u64, Option<Waker>>>,
+    /// The first panic of a task.
+    panic: RefCell<Option<Panic>>,
+    panicked: Event,
+}
+
+impl Live {
+    fn keep(&self, panic: Panic) {
+        self.panic.borrow_mut().get_or_insert(panic);
+        self.panicked.notify_all();
+    }
 }
 
 /// All tasks spawned on one executor.
@@ -47,6 +65,17 @@ impl Tasks {
     /// How often a supervised task has been polled.
     pub(super) fn polls(&self) -> u64 {
         self.0.polls.get()
+    }
+
+    /// Completes when a task has panicked, with its panic.
+    pub(super) async fn panicked(&self) -> Panic {
+        loop {
+            let next = self.0.panicked.wait();
+            if let Some(panic) = self.0.panic.take() {
+                return panic;
+            }
+            next.await;
+        }
     }
 
     pub(super) fn all_ended(&self) -> bool {
@@ -83,9 +112,18 @@ impl<F: Future<Output = ()>> Future for Supervised<F> {
         let Some(task) = &mut self.task else {
             return Poll::Ready(());
         };
-        if task.as_mut().poll(context).is_ready() {
-            self.task = None;
-            return Poll::Ready(());
+        // The executor goes down with the panic, see `Tasks::panicked`; nothing looks at the task again.
+        match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context))) {
+            Ok(Poll::Pending) => {}
+            Ok(Poll::Ready(())) => {
+                self.task = None;
+                return Poll::Ready(());
+            }
+            Err(panic) => {
+                self.place.live.keep(panic);
+                self.task = None;
+                return Poll::Ready(());
+            }
         }
         let mut wakers = self.place.live.wakers.borrow_mut();
         let waker = wakers
