@@ -3,10 +3,9 @@
 use crate::tree;
 
 /// A page and what makes it.
-const PAGES: [(&str, fn() -> String); 1] = [(
-    "docs/configuration.md",
-    strandline_core::config::configuration_markdown,
-)];
+type Page = (&'static str, fn() -> String);
+
+const PAGES: [Page; 1] = [("docs/configuration.md", strandline_core::config::configuration_markdown)];
 
 /// Writes the pages, or with `check` only says which are not as the code has them.
 pub(crate) fn run(check: bool) -> Result<(), String> {
