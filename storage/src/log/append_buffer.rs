@@ -26,13 +26,10 @@ pub(crate) struct AppendBuffer<B: Buffer> {
 }
 
 impl<B: Buffer> AppendBuffer<B> {
-    pub(crate) fn new(mut buffer: B, reservation: Reservation) -> Self {
-        let memory = buffer.as_mut_slice();
-        let capacity = memory.len();
-        let base = NonNull::from(memory).cast::<u8>();
+    pub(crate) fn new(buffer: B, reservation: Reservation) -> Self {
         Self {
-            base,
-            capacity,
+            base: buffer.base(),
+            capacity: buffer.len(),
             published: Cell::new(0),
             writing: Cell::new(false),
             sealed: Cell::new(false),
@@ -61,8 +58,8 @@ impl<B: Buffer> AppendBuffer<B> {
         assert!(!self.writing.replace(true), "one writer at a time");
         let position = self.published.get();
         assert!(length <= self.capacity - position, "the caller looked for room");
-        // SAFETY: `base` points at `capacity` bytes that live and stay in place as long as `self.buffer`, which
-        // `self` owns a share of. `position..position + length` lies inside. No other reference to these
+        // SAFETY: `base` is valid for `capacity` bytes as long as the buffer lives, even after it moved (the
+        // contract of `Buffer::base`), and `self` owns a share of it. `position..position + length` lies inside. No other reference to these
         // bytes exists: readers stay below `published` (asserted in `bytes`), there is one writer (asserted
         // above, and the buffer is of one thread), and the disk gets the buffer only once it is sealed.
         let memory = unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(position), length) };
@@ -99,6 +96,9 @@ mod tests {
     struct Memory(Vec<u8>);
 
     impl Buffer for Memory {
+        fn base(&self) -> NonNull<u8> {
+            NonNull::new(self.0.as_ptr().cast_mut()).expect("not empty")
+        }
         fn len(&self) -> usize {
             self.0.len()
         }
