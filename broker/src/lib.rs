@@ -1,9 +1,11 @@
 //! The server: shards, listeners, handlers, and the control thread that holds the cluster's metadata.
 
 pub mod admin;
+pub mod cli;
 pub mod config;
 mod connection;
 pub mod control;
+pub mod http;
 mod handlers;
 pub mod node;
 pub mod shard;

@@ -1,5 +1,24 @@
 //! The admin APIs: one file each, one `handle` each, called by the dispatcher of the shard that got the request.
+//!
+//! Any shard answers any of them: reads come from the newest image, changes go through the control thread. What a
+//! request decides without I/O is in plain functions over the image, so that tests need no node.
 
+pub mod alter_configs;
 pub mod context;
+pub mod create_partitions;
+pub mod create_topics;
+pub mod delete_topics;
+pub mod describe_cluster;
+pub mod describe_configs;
+pub mod describe_topic_partitions;
+mod entries;
+pub mod find_coordinator;
+pub mod incremental_alter_configs;
+pub mod list_config_resources;
+pub mod metadata;
+mod operations;
+mod resource;
+mod text;
+mod topology;
 
 pub use context::AdminContext;

@@ -8,6 +8,7 @@ mod error;
 mod hosts;
 pub mod listeners;
 pub mod machine;
+pub mod print;
 mod properties;
 pub mod resolve;
 pub mod sources;

@@ -4,5 +4,13 @@ pub mod connections;
 pub mod context;
 pub mod directories;
 mod file_system;
+pub mod limits;
+mod panics;
+mod ready;
 pub mod report;
+mod signals;
 pub mod slot;
+mod start;
+mod tokio_stopgap;
+
+pub use start::{StartError, run};

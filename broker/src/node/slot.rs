@@ -18,6 +18,11 @@ struct Slot {
 }
 
 impl ImageSlot {
+    /// A slot that holds `image`, which nobody is told of.
+    pub fn new(image: Arc<ClusterImage>) -> Self {
+        Self(Arc::new(Mutex::new(Slot { image, announced: false })))
+    }
+
     /// Puts a newer image in; true if the shard must be told (it has taken the one before).
     pub fn publish(&self, image: Arc<ClusterImage>) -> bool {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,84 @@
+//! DeleteTopics (20), by name or by id.
+
+use strandline_core::metadata::{Answer, Command, TopicReference};
+use strandline_wire::ErrorCode;
+use strandline_wire::messages::delete_topics_request::DeleteTopicsRequest;
+use strandline_wire::messages::delete_topics_response::{DeletableTopicResult, DeleteTopicsResponse};
+use uuid::Uuid;
+
+use super::context::{AdminContext, shard_timeout};
+use super::text::{Refusal, topic_name};
+
+/// From this version on a disabled deletion has a code of its own.
+const VERSION_WITH_DELETION_DISABLED: i16 = 3;
+
+/// Deletes topics; answers once no shard of the node serves them any more.
+pub async fn handle(context: &AdminContext<'_>, request: DeleteTopicsRequest, version: i16) -> DeleteTopicsResponse {
+    let asked = references(&request);
+    let checked: Vec<Result<TopicReference, Refusal>> = asked
+        .iter()
+        .enumerate()
+        .map(|(index, (name, id))| check(context, &asked, index, name.as_deref(), *id, version))
+        .collect();
+    let topics: Vec<TopicReference> = checked.iter().flatten().cloned().collect();
+    let count = topics.len();
+    let decided: Vec<Result<(Uuid, String), Refusal>> = if count == 0 {
+        Vec::new()
+    } else {
+        match context.control.propose(Command::DeleteTopics { topics }, shard_timeout(request.timeout_ms)).await {
+            Ok(Answer::TopicsDeleted(answers)) => {
+                answers.into_iter().map(|answer| answer.map_err(Refusal::from)).collect()
+            }
+            Ok(other) => unreachable!("apply answers a deletion with topics, not {other:?}"),
+            Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
+        }
+    };
+    let mut decided = decided.into_iter();
+    let responses = checked.into_iter().zip(asked).map(|(checked, (name, id))| {
+        let outcome = checked.and_then(|_| decided.next().expect("apply answers every topic of the command"));
+        let answer = DeletableTopicResult::default();
+        match outcome {
+            Ok((id, name)) => answer.with_name(Some(topic_name(&name))).with_topic_id(id),
+            Err(refusal) => answer
+                .with_name(name.as_deref().map(topic_name))
+                .with_topic_id(id)
+                .with_error_code(refusal.code.code())
+                .with_error_message(refusal.message()),
+        }
+    });
+    DeleteTopicsResponse::default().with_responses(responses.collect())
+}
+
+/// Name and id of each topic asked for, whichever version wrote them.
+fn references(request: &DeleteTopicsRequest) -> Vec<(Option<String>, Uuid)> {
+    let names = request.topic_names.iter().map(|name| (Some(name.to_string()), Uuid::nil()));
+    let states = request.topics.iter().map(|topic| (topic.name.as_ref().map(|name| name.0.to_string()), topic.topic_id));
+    names.chain(states).collect()
+}
+
+fn check(
+    context: &AdminContext<'_>,
+    asked: &[(Option<String>, Uuid)],
+    index: usize,
+    name: Option<&str>,
+    id: Uuid,
+    version: i16,
+) -> Result<TopicReference, Refusal> {
+    if !context.config.delete_topic_enable {
+        let code = match version < VERSION_WITH_DELETION_DISABLED {
+            true => ErrorCode::InvalidRequest,
+            false => ErrorCode::TopicDeletionDisabled,
+        };
+        return Err(Refusal::new(code, "deletion of topics is turned off: delete.topic.enable is false"));
+    }
+    let again = |other: &(Option<String>, Uuid)| other.0.as_deref() == name && other.1 == id;
+    if asked.iter().enumerate().any(|(other, topic)| other != index && again(topic)) {
+        return Err(Refusal::new(ErrorCode::InvalidRequest, "the request names this topic twice"));
+    }
+    match (name, id.is_nil()) {
+        (Some(name), true) => Ok(TopicReference::Name(name.to_owned())),
+        (None, false) => Ok(TopicReference::Id(id)),
+        (Some(_), false) => Err(Refusal::new(ErrorCode::InvalidRequest, "name the topic or give its id, not both")),
+        (None, true) => Err(Refusal::new(ErrorCode::InvalidRequest, "neither the topic's name nor its id is given")),
+    }
+}

@@ -1,0 +1,46 @@
+//! Resources of configuration, as requests name them.
+
+use strandline_core::metadata::{BrokerId, ConfigResource};
+use strandline_wire::{ErrorCode, topic_name};
+
+use super::context::AdminContext;
+use super::text::Refusal;
+
+pub(super) const TOPIC: i8 = 2;
+pub(super) const BROKER: i8 = 4;
+pub(super) const BROKER_LOGGER: i8 = 8;
+pub(super) const CLIENT_METRICS: i8 = 16;
+pub(super) const GROUP: i8 = 32;
+
+/// The resource of a type and a name; an empty broker name is the cluster's default.
+pub(super) fn parse(context: &AdminContext<'_>, kind: i8, name: &str) -> Result<ConfigResource, Refusal> {
+    match kind {
+        TOPIC => {
+            topic_name::validate(name)
+                .map_err(|error| Refusal::new(ErrorCode::InvalidTopicException, error.to_string()))?;
+            match context.image().topic_by_name(name) {
+                Some(_) => Ok(ConfigResource::Topic(name.to_owned())),
+                None => {
+                    let text = format!("topic '{name}' does not exist");
+                    Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, text))
+                }
+            }
+        }
+        BROKER if name.is_empty() => Ok(ConfigResource::ClusterDefault),
+        BROKER => {
+            let broker = name.parse().ok().map(BrokerId);
+            let known = broker.filter(|broker| context.image().broker(*broker).is_some());
+            known.map(ConfigResource::Broker).ok_or_else(|| {
+                Refusal::new(ErrorCode::InvalidRequest, format!("no broker has the id '{name}'"))
+            })
+        }
+        BROKER_LOGGER => Err(unserved("log levels of a running broker (set RUST_LOG and restart)")),
+        CLIENT_METRICS => Err(unserved("subscriptions of client metrics")),
+        GROUP => Err(unserved("configurations of groups")),
+        other => Err(Refusal::new(ErrorCode::InvalidRequest, format!("resource type {other} is not known"))),
+    }
+}
+
+fn unserved(what: &str) -> Refusal {
+    Refusal::new(ErrorCode::InvalidRequest, format!("{what} are not served by this version"))
+}

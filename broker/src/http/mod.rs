@@ -1,0 +1,8 @@
+//! The node's HTTP endpoint, on the control thread: `/metrics`, `/health/live`, `/health/ready`.
+//!
+//! A scrape asks every shard for a copy of its counters; nothing here touches what a shard owns.
+
+mod metrics;
+mod server;
+
+pub use server::{HttpError, Server};
