@@ -141,8 +141,9 @@ fn ready_line(stdout: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// The words of the line that are addresses.
+/// The addresses of the shards in `ready: node N, LISTENER host:port ..., HTTP host:port`.
 fn addresses(line: &str) -> Vec<String> {
+    let line = line.split_once(", HTTP").map_or(line, |(shards, _)| shards);
     let words = line.split(|character: char| character.is_whitespace() || character == ',');
     let address = |word: &&str| word.parse::<std::net::SocketAddr>().is_ok();
     words.filter(address).map(str::to_owned).collect()
@@ -154,13 +155,7 @@ mod tests {
 
     #[test]
     fn addresses_are_found_in_the_ready_line() {
-        assert_eq!(
-            addresses("ready: 127.0.0.1:9092, 127.0.0.1:9093"),
-            ["127.0.0.1:9092", "127.0.0.1:9093"]
-        );
-        assert_eq!(
-            addresses("ready: node 1 at 127.0.0.1:9092 [::1]:9093"),
-            ["127.0.0.1:9092", "[::1]:9093"]
-        );
+        let line = "ready: node 1, PLAINTEXT 127.0.0.1:9092 [::1]:9093, HTTP 127.0.0.1:9091";
+        assert_eq!(addresses(line), ["127.0.0.1:9092", "[::1]:9093"]);
     }
 }
