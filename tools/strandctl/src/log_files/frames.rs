@@ -68,6 +68,20 @@ impl FrameReader {
         Self { position, ..self }
     }
 
+    /// Where the reader stands.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Damage of this file.
+    pub fn damage_at(&self, position: u64, reason: String) -> Damage {
+        Damage {
+            path: self.path.clone(),
+            position,
+            reason,
+        }
+    }
+
     /// The frame at the reader's position, which moves behind it.
     pub fn read_next(&mut self) -> Result<Next, Failure> {
         let rest = self.end.saturating_sub(self.position);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use strandline_storage::format::checkpoint::{Checkpoint, LogCheckpoint, SegmentCheckpoint};
 use strandline_storage::format::checksum::log_key;
 use strandline_storage::format::entry::{ENTRY_HEADER_BYTES, Piece, pieces};
-use strandline_storage::format::frame::{FRAME_HEADER_BYTES, FrameHeader, verify_frame};
+use strandline_storage::format::frame::{FLAG_GAP, FRAME_HEADER_BYTES, FrameHeader, verify_frame};
 use strandline_storage::format::names;
 use strandline_storage::format::piece::{Control, PIECE_RECORD_BYTES, PieceRecord};
 use strandline_storage::{LogId, TopicPartitionId};
@@ -170,7 +170,14 @@ impl Shard {
                         apply(&mut self.logs, log, entry.header.sequence, |log| log.push(source));
                     }
                     Piece::Control { log, control } => {
-                        apply_control(&mut self.logs, log, entry.header.sequence, control, folder);
+                        apply_control(
+                            &mut self.logs,
+                            log,
+                            entry.header.sequence,
+                            control,
+                            checkpoint,
+                            folder,
+                        );
                     }
                 }
             }
@@ -212,47 +219,22 @@ impl Shard {
     pub fn for_each_batch(
         &self,
         log: &ShardLog,
-        mut visit: impl FnMut(StoredBatch<'_>) -> Result<(), Failure>,
+        visit: impl FnMut(StoredBatch<'_>) -> Result<(), Failure>,
     ) -> Result<Option<Damage>, Failure> {
-        let mut next_offset = log.start_offset;
+        let mut walk = Walk {
+            next_offset: log.start_offset,
+            visit,
+        };
         for source in &log.sources {
-            let mut take = |base_offset: i64, end_offset: i64, leader_epoch: i32, bytes: &[u8]| {
-                // A frame may stand in a segment and still in the journal.
-                if end_offset <= next_offset || base_offset >= source.until {
-                    return Ok(());
-                }
-                next_offset = end_offset;
-                visit(StoredBatch {
-                    base_offset,
-                    end_offset,
-                    leader_epoch,
-                    bytes,
-                })
-            };
-            match &source.bytes {
+            let damage = match &source.bytes {
                 SourceBytes::Segment {
                     path,
                     position,
                     length,
                 } => {
-                    let end = position + length;
-                    let mut reader = FrameReader::open(path, log.id, Some(end))?.starting_at(*position);
-                    loop {
-                        match reader.read_next()? {
-                            Next::Frame(frame) if frame.header.is_pad() => {}
-                            Next::Frame(frame) => {
-                                let header = &frame.header;
-                                take(
-                                    header.base_offset,
-                                    header.end_offset(),
-                                    header.leader_epoch,
-                                    frame.batch(),
-                                )?;
-                            }
-                            Next::Nothing(damage) => return Ok(Some(damage)),
-                            Next::End => break,
-                        }
-                    }
+                    let end = position.saturating_add(*length);
+                    let reader = FrameReader::open(path, log.id, Some(end))?.starting_at(*position);
+                    walk.segment(reader, end, source.until)?
                 }
                 SourceBytes::Journal {
                     file,
@@ -262,27 +244,77 @@ impl Shard {
                 } => {
                     let file = &self.journal[*file];
                     let bytes = file.slice(*position, *length);
-                    let header = match verify_journal_frame(bytes, *checksum, log.id) {
-                        Ok(header) => header,
-                        Err(reason) => {
-                            let path = file.path.clone();
-                            return Ok(Some(Damage {
-                                path,
-                                position: *position as u64,
-                                reason,
-                            }));
-                        }
+                    let reason = match verify_journal_frame(bytes, *checksum, log.id) {
+                        Ok(header) => walk.take(
+                            &header,
+                            &bytes[FRAME_HEADER_BYTES..header.unpadded_bytes()],
+                            source.until,
+                        )?,
+                        Err(reason) => Some(reason),
                     };
-                    let batch = &bytes[FRAME_HEADER_BYTES..header.unpadded_bytes()];
-                    take(
-                        header.base_offset,
-                        header.end_offset(),
-                        header.leader_epoch,
-                        batch,
-                    )?;
+                    reason.map(|reason| Damage {
+                        path: file.path.clone(),
+                        position: *position as u64,
+                        reason,
+                    })
                 }
+            };
+            if damage.is_some() {
+                return Ok(damage);
             }
         }
+        Ok(None)
+    }
+}
+
+/// A walk over the sources of a log.
+struct Walk<V> {
+    next_offset: i64,
+    visit: V,
+}
+
+impl<V: FnMut(StoredBatch<'_>) -> Result<(), Failure>> Walk<V> {
+    /// The frames of a segment up to `end`, a position that the checkpoint or an extent vouches for.
+    fn segment(&mut self, mut reader: FrameReader, end: u64, until: i64) -> Result<Option<Damage>, Failure> {
+        loop {
+            match reader.read_next()? {
+                Next::Frame(frame) if frame.header.is_pad() => {}
+                Next::Frame(frame) => {
+                    if let Some(reason) = self.take(&frame.header, frame.batch(), until)? {
+                        return Ok(Some(reader.damage_at(frame.position, reason)));
+                    }
+                }
+                Next::Nothing(damage) => return Ok(Some(damage)),
+                Next::End if reader.position() < end => {
+                    return Ok(Some(
+                        reader.damage_at(reader.position(), "the file ends too early".to_owned()),
+                    ));
+                }
+                Next::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Hands on one frame's batch, unless it was cut or had from another source before. Returns what is wrong with it.
+    fn take(&mut self, header: &FrameHeader, bytes: &[u8], until: i64) -> Result<Option<String>, Failure> {
+        let (base_offset, end_offset) = (header.base_offset, header.end_offset());
+        // A frame may stand in a segment and still in the journal.
+        if end_offset <= self.next_offset || base_offset >= until {
+            return Ok(None);
+        }
+        if base_offset > self.next_offset && header.flags & FLAG_GAP == 0 {
+            return Ok(Some(format!(
+                "offsets {} to {base_offset} are missing",
+                self.next_offset
+            )));
+        }
+        self.next_offset = end_offset;
+        (self.visit)(StoredBatch {
+            base_offset,
+            end_offset,
+            leader_epoch: header.leader_epoch,
+            bytes,
+        })?;
         Ok(None)
     }
 }
@@ -328,6 +360,7 @@ fn apply_control(
     log: LogId,
     sequence: u64,
     control: Control,
+    checkpoint: &Checkpoint,
     folder: &Path,
 ) {
     match control {
@@ -341,13 +374,16 @@ fn apply_control(
                 topic_id: Uuid::from_bytes(topic_id),
                 partition,
             };
-            logs.entry(log).or_insert(ShardLog {
-                id,
-                start_offset,
-                damaged_from: damaged.then_some(start_offset),
-                sequence,
-                sources: Vec::new(),
-            });
+            // Below the checkpoint's next id and not in it: the log was deleted since, and stays so.
+            if log.0 >= checkpoint.next_log_id {
+                logs.entry(log).or_insert(ShardLog {
+                    id,
+                    start_offset,
+                    damaged_from: damaged.then_some(start_offset),
+                    sequence: 0,
+                    sources: Vec::new(),
+                });
+            }
         }
         Control::Delete => {
             if logs.get(&log).is_some_and(|known| sequence > known.sequence) {
@@ -373,7 +409,8 @@ fn apply_control(
                 length: extent.length,
             });
         }),
-        Control::EpochStart { .. } | Control::AcceptLoss => {}
+        Control::AcceptLoss => apply(logs, log, sequence, |log| log.damaged_from = None),
+        Control::EpochStart { .. } => {}
     }
 }
 

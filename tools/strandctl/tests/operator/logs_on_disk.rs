@@ -52,6 +52,7 @@ fn frame(base_offset: i64, values: &[&str], previous: u64) -> (Vec<u8>, u64) {
 /// A shard with one log: offsets 0 to 3 in a segment, what `Journal` adds in the journal.
 struct Data {
     folder: tempfile::TempDir,
+    checkpoint: Checkpoint,
     journal: Vec<u8>,
     sequence: u64,
     previous: u64,
@@ -100,6 +101,7 @@ impl Data {
         fs::write(shard.join(names::CHECKPOINTS[0]), checkpoint.encode()).unwrap();
         Self {
             folder,
+            checkpoint,
             journal: Vec::new(),
             sequence: 0,
             previous: 0,
@@ -244,6 +246,66 @@ fn an_export_obeys_truncations_and_start_offsets() {
         .path()
         .join("AAAAAAAAAAAAAAAAAAASNA-2/00000000000000000002.log");
     assert_eq!(fs::read(segment).unwrap(), batches(&[(2, &["new"])]));
+}
+
+#[test]
+fn an_export_has_logs_that_only_the_journal_knows() {
+    let mut data = Data::new();
+    let log_folder = data.shard().join(names::LOGS);
+    fs::remove_dir_all(log_folder).unwrap();
+    let checkpoint = Checkpoint {
+        logs: Vec::new(),
+        next_log_id: LOG.0,
+        ..data.checkpoint.clone()
+    };
+    fs::write(data.shard().join(names::CHECKPOINTS[0]), checkpoint.encode()).unwrap();
+    let topic_id = *id().topic_id.as_bytes();
+    let create = Control::Create {
+        topic_id,
+        partition: 2,
+        start_offset: 0,
+        damaged: false,
+    };
+    data.entry(Some(frame(0, &["first"], 0)), Some(create.clone()))
+        .entry(Some(frame(1, &["second"], 9)), None);
+    let (run, segment) = data.export();
+    run.succeeded();
+    assert_eq!(segment, batches(&[(0, &["first"]), (1, &["second"])]));
+
+    // The same log, deleted before the checkpoint: its creation in the journal does not bring it back.
+    let checkpoint = Checkpoint {
+        next_log_id: LOG.0 + 1,
+        ..checkpoint
+    };
+    fs::write(data.shard().join(names::CHECKPOINTS[0]), checkpoint.encode()).unwrap();
+    let target = tempfile::tempdir().unwrap();
+    let run = strandctl(
+        "127.0.0.1:1",
+        &[
+            "log",
+            "export",
+            "--kafka",
+            target.path().to_str().unwrap(),
+            data.path(),
+        ],
+        "",
+    );
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("holds no such log"), "{}", run.stderr);
+}
+
+#[test]
+fn missing_offsets_are_damage() {
+    let mut data = Data::new();
+    data.entry(Some(frame(4, &["e"], 9)), None);
+    let (run, segment) = data.export();
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stdout.contains("offsets 3 to 4 are missing"),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(segment, batches(&[(0, &["a", "b"]), (2, &["c"])]));
 }
 
 #[test]
