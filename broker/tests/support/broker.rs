@@ -1,0 +1,186 @@
+//! A broker as a child process, in a directory of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::client::Client;
+
+const READY_MAX: Duration = Duration::from_secs(60);
+const EXIT_MAX: Duration = Duration::from_secs(60);
+
+pub struct Broker {
+    directory: TempDir,
+    arguments: Vec<String>,
+    child: Option<Child>,
+    addresses: Vec<SocketAddr>,
+    ready_line: String,
+}
+
+/// A small node: little memory, so that its bounds are met in a test.
+const SMALL: [&str; 4] = ["--set", "strandline.memory.bytes=67108864", "--set", "strandline.disk.free.min.bytes=1048576"];
+
+impl Broker {
+    /// One shard, everything else at its default.
+    pub fn start() -> Self {
+        Self::start_with(&["--shards", "1"])
+    }
+
+    /// One shard, with settings.
+    pub fn start_set(settings: &[&str]) -> Self {
+        let mut arguments = vec!["--shards", "1"];
+        for setting in settings {
+            arguments.extend(["--set", setting]);
+        }
+        Self::start_with(&arguments)
+    }
+
+    pub fn start_with(arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let arguments = SMALL.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
+        let mut broker =
+            Self { directory, arguments, child: None, addresses: Vec::new(), ready_line: String::new() };
+        broker.launch();
+        broker
+    }
+
+    /// Starts the process and waits for its ready line.
+    pub fn launch(&mut self) {
+        assert!(self.child.is_none(), "the broker runs already");
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_strandline"))
+            .args(["--port", "0", "--http-port", "0", "--data-dir"])
+            .arg(self.data_directory())
+            .args(&self.arguments)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        self.child = Some(child);
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let end = Instant::now() + READY_MAX;
+        loop {
+            match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.starts_with("ready:") => {
+                    self.addresses = kafka_addresses(&line);
+                    self.ready_line = line;
+                    return;
+                }
+                Ok(_) => {}
+                Err(_) => panic!("the broker did not get ready:\n{}", self.log()),
+            }
+        }
+    }
+
+    pub fn ready_line(&self) -> &str {
+        &self.ready_line
+    }
+
+    pub fn data_directory(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
+    /// What it logged so far.
+    pub fn log(&self) -> String {
+        let mut log = String::new();
+        if let Ok(mut file) = std::fs::File::open(self.log_path()) {
+            let _ = file.read_to_string(&mut log);
+        }
+        log
+    }
+
+    /// The addresses of its shards, in order.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// A connection to the first shard.
+    pub fn client(&self) -> Client {
+        Client::connect(self.address())
+    }
+
+    /// A connection to the shard with this broker id (of node 1).
+    pub fn client_of(&self, broker_id: i32) -> Client {
+        Client::connect(self.addresses[(broker_id % 1000) as usize])
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the broker runs").id()
+    }
+
+    /// Resident memory, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("the broker runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Asks it to stop, and waits for that.
+    pub fn stop(&mut self) -> ExitStatus {
+        let pid = self.pid().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let mut child = self.child.take().expect("the broker runs");
+        let end = Instant::now() + EXIT_MAX;
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            if Instant::now() > end {
+                let _ = child.kill();
+                panic!("the broker did not stop:\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether the process still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- log of the broker ---\n{}", self.log());
+        }
+    }
+}
+
+/// The addresses of the Kafka listeners: everything of the form `host:port` before the HTTP address.
+fn kafka_addresses(line: &str) -> Vec<SocketAddr> {
+    line.split(|c: char| c.is_whitespace() || c == ',')
+        .take_while(|word| !word.contains("http"))
+        .filter_map(|word| word.trim_end_matches([';', ')']).parse().ok())
+        .collect()
+}
