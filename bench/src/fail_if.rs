@@ -160,7 +160,7 @@ mod tests {
         );
         latencies.record_between(0, 900_000);
         assert_eq!(condition.check(&latencies), None);
-        latencies.clear();
+        let mut latencies = Latencies::default();
         latencies.record_between(0, 2_000_000);
         assert!(condition.check(&latencies).unwrap().contains("2.00 ms"));
     }

@@ -2,13 +2,14 @@
 
 use crate::clock::Nanos;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::Serialize;
 
 /// Digits kept at every magnitude.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// A range that spares the hot path most resizes: 1 ns to 1 s. It grows by itself beyond, to days if need be.
-const EXPECTED_MAX: Nanos = 1_000_000_000;
+/// A range that spares the hot path most resizes, 1 ns to 10 ms. It grows by itself beyond, to days if need be.
+const EXPECTED_MAX: Nanos = 10_000_000;
 
 /// A latency distribution in nanoseconds.
 #[derive(Clone, Debug)]
@@ -57,12 +58,6 @@ impl Latencies {
         self.negatives += other.negatives;
     }
 
-    /// Forgets all samples and keeps the memory.
-    pub fn clear(&mut self) {
-        self.histogram.reset();
-        self.negatives = 0;
-    }
-
     /// How many samples there are, the negative ones aside.
     pub fn len(&self) -> u64 {
         self.histogram.len()
@@ -105,9 +100,41 @@ impl Latencies {
         })
     }
 
+    /// All samples in a few kilobytes.
+    pub(crate) fn pack(&self) -> PackedLatencies {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&self.histogram, &mut bytes)
+            .expect("a vector takes all bytes, and the counts of one interval fit the format");
+        PackedLatencies {
+            bytes,
+            negatives: self.negatives,
+        }
+    }
+
     /// The histogram itself, for the log writer.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
+    }
+}
+
+/// A distribution as it is kept when nothing is recorded into it any more.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedLatencies {
+    bytes: Vec<u8>,
+    negatives: u64,
+}
+
+impl PackedLatencies {
+    pub(crate) fn unpack(&self) -> Latencies {
+        let mut histogram: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut &self.bytes[..])
+            .expect("these bytes were written by `pack`");
+        histogram.auto(true);
+        Latencies {
+            histogram,
+            negatives: self.negatives,
+        }
     }
 }
 
@@ -153,13 +180,6 @@ impl AckLatencies {
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.lag.merge(&other.lag);
-    }
-
-    /// Forgets all samples and keeps the memory.
-    pub fn clear(&mut self) {
-        self.response.clear();
-        self.service.clear();
-        self.lag.clear();
     }
 }
 
@@ -210,6 +230,22 @@ mod tests {
             (summary.min_ns, summary.max_ns, summary.mean_ns),
             (1, 1000, 500.5)
         );
+    }
+
+    #[test]
+    fn packing_loses_nothing_and_goes_on_growing() {
+        let mut latencies = Latencies::default();
+        latencies.record_between(2, 1);
+        for value in [0, 1, 999, 1_000_000, 60_000_000_000] {
+            latencies.record_between(0, value);
+        }
+        let packed = latencies.pack();
+        assert!(packed.bytes.len() < 1000);
+        let mut unpacked = packed.unpack();
+        assert_eq!(unpacked.summary(), latencies.summary());
+        unpacked.record_between(0, 1_000_000_000_000);
+        assert_eq!((unpacked.len(), unpacked.negatives()), (6, 1));
+        assert_eq!(Latencies::default().pack().unpack().summary(), None);
     }
 
     #[test]

@@ -4,12 +4,16 @@
 //! is exact, the seconds add up to the whole, and a stall shows where it hit.
 
 use crate::clock::{Nanos, SECOND};
-use crate::histogram::{AckLatencies, Latencies};
+use crate::histogram::{AckLatencies, Latencies, PackedLatencies};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 
 /// Seconds that a recorder keeps open; the oldest is handed on when another is needed.
 const OPEN_INTERVALS: usize = 8;
+
+/// Seconds that the collector keeps ready for more; older ones are packed.
+const GROWING_INTERVALS: usize = 16;
 
 /// The two parts of the schedule. Times count from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,46 @@ impl Interval {
     }
 }
 
+/// An interval that is over: a few kilobytes, so that a run of a day fits in memory.
+#[derive(Debug)]
+struct PackedInterval {
+    distributions: [PackedLatencies; 4],
+    acknowledged: u64,
+    received: u64,
+}
+
+impl Interval {
+    fn pack(&self) -> PackedInterval {
+        PackedInterval {
+            distributions: [
+                &self.acks.response,
+                &self.acks.service,
+                &self.acks.lag,
+                &self.end_to_end,
+            ]
+            .map(Latencies::pack),
+            acknowledged: self.acknowledged,
+            received: self.received,
+        }
+    }
+}
+
+impl PackedInterval {
+    fn unpack(&self) -> Interval {
+        let [response, service, lag, end_to_end] = &self.distributions;
+        Interval {
+            acks: AckLatencies {
+                response: response.unpack(),
+                service: service.unpack(),
+                lag: lag.unpack(),
+            },
+            end_to_end: end_to_end.unpack(),
+            acknowledged: self.acknowledged,
+            received: self.received,
+        }
+    }
+}
+
 /// A part of an interval on its way to the collector.
 pub type IntervalPart = (u32, Box<Interval>);
 
@@ -144,22 +188,45 @@ impl Drop for Recorder {
 #[derive(Debug)]
 pub struct Series {
     phases: Phases,
-    intervals: BTreeMap<u32, Interval>,
+    /// The newest, still growing.
+    growing: BTreeMap<u32, Interval>,
+    /// The older ones; a late part unpacks its interval for a moment.
+    packed: BTreeMap<u32, PackedInterval>,
+    measured: Interval,
 }
 
 impl Series {
     /// Takes parts until every recorder is gone.
     pub fn collect(phases: Phases, parts: &mpsc::Receiver<IntervalPart>) -> Self {
-        let mut intervals: BTreeMap<u32, Interval> = BTreeMap::new();
-        for (interval, part) in parts {
-            match intervals.entry(interval) {
-                std::collections::btree_map::Entry::Occupied(mut merged) => merged.get_mut().merge(&part),
-                std::collections::btree_map::Entry::Vacant(first) => {
-                    first.insert(*part);
-                }
-            }
+        let mut series = Self {
+            phases,
+            growing: BTreeMap::new(),
+            packed: BTreeMap::new(),
+            measured: Interval::default(),
+        };
+        for (index, part) in parts {
+            series.add(index, &part);
         }
-        Self { phases, intervals }
+        series
+    }
+
+    fn add(&mut self, index: u32, part: &Interval) {
+        if index >= self.phases.warm_up_intervals() {
+            self.measured.merge(part);
+        }
+        if let Some(packed) = self.packed.get_mut(&index) {
+            let mut interval = packed.unpack();
+            interval.merge(part);
+            *packed = interval.pack();
+            return;
+        }
+        self.growing.entry(index).or_default().merge(part);
+        while self.growing.len() > GROWING_INTERVALS {
+            let Some((index, oldest)) = self.growing.pop_first() else {
+                break;
+            };
+            self.packed.insert(index, oldest.pack());
+        }
     }
 
     /// The phases of the schedule.
@@ -168,17 +235,21 @@ impl Series {
     }
 
     /// Every interval that has samples, the warm-up included, in order.
-    pub fn intervals(&self) -> impl Iterator<Item = (u32, &Interval)> {
-        self.intervals.iter().map(|(&index, interval)| (index, interval))
+    pub fn intervals(&self) -> impl Iterator<Item = (u32, Cow<'_, Interval>)> {
+        let mut indices: Vec<u32> = self.packed.keys().chain(self.growing.keys()).copied().collect();
+        indices.sort_unstable();
+        indices.into_iter().filter_map(|index| {
+            let growing = self.growing.get(&index).map(Cow::Borrowed);
+            Some((
+                index,
+                growing.or_else(|| Some(Cow::Owned(self.packed.get(&index)?.unpack())))?,
+            ))
+        })
     }
 
     /// The merged distributions of the measured part.
-    pub fn measured(&self) -> Interval {
-        let mut whole = Interval::default();
-        for (_, interval) in self.intervals.range(self.phases.warm_up_intervals()..) {
-            whole.merge(interval);
-        }
-        whole
+    pub fn measured(&self) -> &Interval {
+        &self.measured
     }
 }
 
@@ -235,5 +306,11 @@ mod tests {
         let measured = series.measured();
         assert_eq!(measured.acks.response.summary(), expected.summary());
         assert_eq!((measured.acknowledged, series.intervals().count()), (57, 20));
+        let mut merged = Latencies::default();
+        for (index, interval) in series.intervals().filter(|(index, _)| *index >= 1) {
+            assert_eq!(interval.acknowledged, 3, "second {index}");
+            merged.merge(&interval.acks.response);
+        }
+        assert_eq!(merged.summary(), expected.summary());
     }
 }

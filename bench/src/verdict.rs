@@ -74,7 +74,7 @@ impl Verdict {
             reasons.push("the run was interrupted before its end".to_owned());
         }
         if facts.acknowledged == 0 {
-            reasons.push("there are no samples: nothing was acknowledged after the warm-up".to_owned());
+            reasons.push("there are no samples: no record of the measured part was acknowledged".to_owned());
         }
         if facts.negative_latencies > 0 {
             reasons.push(format!(

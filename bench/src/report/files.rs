@@ -122,7 +122,7 @@ fn write_log(out: &mut impl Write, report: &RunReport, series: &Series) -> io::R
         if start < series.phases().warm_up {
             continue;
         }
-        for (name, latencies) in distributions(interval) {
+        for (name, latencies) in distributions(&interval) {
             if latencies.is_empty() {
                 continue;
             }
@@ -174,7 +174,7 @@ fn write_series(out: &mut impl Write, series: &Series) -> io::Result<()> {
             interval.acknowledged,
             interval.received
         )?;
-        for (_, latencies) in distributions(interval) {
+        for (_, latencies) in distributions(&interval) {
             match latencies.summary() {
                 Some(Summary {
                     p50_ns,

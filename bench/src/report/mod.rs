@@ -150,9 +150,9 @@ pub struct RecordCounts {
 /// Records a second; missing when the measured part has no length.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Rates {
-    /// What the schedule offered.
+    /// What the schedule offered; the closed loop offers nothing by itself.
     pub offered: Option<f64>,
-    /// What was acknowledged in time.
+    /// What was acknowledged.
     pub achieved: Option<f64>,
 }
 

@@ -29,7 +29,9 @@ pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Res
         load.batch_bytes,
         load.window
     )?;
-    rate(out, "offered", report.rates.offered, load.record_bytes)?;
+    if report.rates.offered.is_some() {
+        rate(out, "offered", report.rates.offered, load.record_bytes)?;
+    }
     rate(out, "achieved", report.rates.achieved, load.record_bytes)?;
     latencies(out, report)?;
     verification(out, report)?;

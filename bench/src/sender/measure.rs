@@ -35,6 +35,8 @@ pub struct SenderReport {
     pub tool_lag: Latencies,
     /// Measured records acknowledged before the end and the grace were over.
     pub acknowledged_in_time: u64,
+    /// Records acknowledged while the measured part lasted, whenever they were intended: the throughput.
+    pub acknowledged_meanwhile: u64,
     /// Measured records refused or not answered.
     pub not_acknowledged: u64,
     /// Measured records that were due and never submitted.
@@ -82,6 +84,9 @@ impl Meter {
         let phases = *self.recorder.phases();
         let in_time = now <= plan.start + phases.end + plan.grace;
         self.report.last_ack = now;
+        if (plan.start + phases.warm_up..plan.start + phases.end).contains(&now) {
+            self.report.acknowledged_meanwhile += batch.intended.len() as u64;
+        }
         let mut rest = &batch.intended[..];
         while let Some(first) = rest.first() {
             let interval = phases.interval(first.saturating_sub(plan.start));
@@ -125,19 +130,30 @@ impl Meter {
     /// Records that `batch` was submitted at `now`, on a connection that has had room since `room_since`.
     pub(super) fn submitted(&mut self, batch: &Sealed, now: Nanos, room_since: Nanos, plan: &LoadPlan) {
         self.report.batches += 1;
-        let Some(&first) = batch.intended.first() else {
+        let (Some(&first), Some(&last)) = (batch.intended.first(), batch.intended.last()) else {
             return;
         };
-        let lag = now.saturating_sub((first + plan.linger).max(room_since));
+        // From here on nothing but the tool kept the batch from being sent.
+        let free = (first + plan.linger).max(room_since);
+        let lag = now.saturating_sub(free.max(last));
         self.least_tool_lag = Some(self.least_tool_lag.map_or(lag, |least| least.min(lag)));
-        if self
+        if !self
             .recorder
             .phases()
             .is_measured(first.saturating_sub(plan.start))
         {
+            return;
+        }
+        if last <= free {
             self.report
                 .tool_lag
-                .record_many_between(0, lag, batch.intended.len() as u64);
+                .record_many_between(free.min(now), now, batch.intended.len() as u64);
+        } else {
+            for &intended in &batch.intended {
+                self.report
+                    .tool_lag
+                    .record_between(free.max(intended).min(now), now);
+            }
         }
     }
 
