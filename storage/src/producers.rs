@@ -20,8 +20,8 @@ pub const BATCHES_REMEMBERED: usize = 5;
 pub struct Producer {
     /// Its epoch.
     pub epoch: i16,
-    /// The largest timestamp of its last batch.
-    pub last_timestamp: i64,
+    /// When its last batch was appended here, or replayed: client timestamps say nothing of idleness.
+    pub last_append_ms: i64,
     count: u8,
     batches: [BatchSnapshot; BATCHES_REMEMBERED],
 }
@@ -30,7 +30,7 @@ const NO_BATCH: BatchSnapshot = BatchSnapshot { base_offset: -1, timestamp: -1, 
 
 impl Producer {
     fn new(epoch: i16) -> Self {
-        Self { epoch, last_timestamp: -1, count: 0, batches: [NO_BATCH; BATCHES_REMEMBERED] }
+        Self { epoch, last_append_ms: -1, count: 0, batches: [NO_BATCH; BATCHES_REMEMBERED] }
     }
 
     /// Its last batches, oldest first.
@@ -45,7 +45,6 @@ impl Producer {
         }
         self.batches[usize::from(self.count)] = batch;
         self.count += 1;
-        self.last_timestamp = batch.timestamp;
     }
 }
 
@@ -115,8 +114,8 @@ impl Producers {
         }
     }
 
-    /// Takes note of an appended batch.
-    pub fn apply(&mut self, batch: &ProducerBatch) {
+    /// Takes note of a batch appended or replayed at `now_ms`.
+    pub fn apply(&mut self, batch: &ProducerBatch, now_ms: i64) {
         let producer = self.0.entry(batch.producer_id).or_insert_with(|| Producer::new(batch.epoch));
         let last = producer.batches().last().map(last_sequence);
         // After an epoch's start, an expiry or an accepted loss, what came before matches nothing any more.
@@ -129,6 +128,7 @@ impl Producers {
             base_sequence: batch.base_sequence,
             last_offset_delta: batch.last_offset_delta,
         });
+        producer.last_append_ms = now_ms;
     }
 
     /// Forgets producers whose last batch is older than the expiration (`producer.id.expiration.ms`).
@@ -143,7 +143,7 @@ impl Producers {
             .map(|(producer_id, producer)| ProducerSnapshot {
                 producer_id,
                 epoch: producer.epoch,
-                last_timestamp: producer.last_timestamp,
+                last_append_ms: producer.last_append_ms,
                 batches: producer.batches().to_vec(),
             })
             .collect();
@@ -157,7 +157,7 @@ impl Producers {
         for known in snapshot {
             let mut producer = Producer::new(known.epoch);
             known.batches.iter().for_each(|batch| producer.push(*batch));
-            producer.last_timestamp = known.last_timestamp;
+            producer.last_append_ms = known.last_append_ms;
             producers.insert(known.producer_id, producer);
         }
         Self(producers)
@@ -165,7 +165,7 @@ impl Producers {
 }
 
 fn is_expired(producer: &Producer, now_ms: i64, expiration_ms: i64) -> bool {
-    now_ms.saturating_sub(producer.last_timestamp) >= expiration_ms
+    now_ms.saturating_sub(producer.last_append_ms) >= expiration_ms
 }
 
 /// What a batch does to the producers; `None` for one without a producer id.
@@ -209,7 +209,7 @@ mod tests {
 
     fn append(producers: &mut Producers, header: &BatchHeader, offset: i64) -> Result<(), AppendError> {
         producers.check(header, 1000, DAY)?;
-        producers.apply(&producer_batch(header, offset).expect("idempotent"));
+        producers.apply(&producer_batch(header, offset).expect("idempotent"), 1000);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ mod capture;
 pub(crate) mod cleanup;
 pub(crate) mod slot;
 
+use std::collections::HashSet;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::log::run::RunState;
 use crate::log::state::LogInner;
 use crate::segment::write::{at, publish, write_file, write_runs};
 use crate::shard::Shard;
-use crate::types::Sequence;
+use crate::types::{LogId, Sequence};
 
 /// Logs that are written back at one time.
 const LOGS_IN_FLIGHT: usize = 8;
@@ -107,18 +108,20 @@ async fn round<D: Disk>(shard: &Rc<Shard<D>>, clean: bool) -> Result<(), String>
 /// Makes every log that changed busy; there may be more of them by the time the last one is.
 async fn hold_touched<D: Disk>(shard: &Shard<D>) -> Vec<Rc<LogInner<D>>> {
     let mut held: Vec<Rc<LogInner<D>>> = Vec::new();
+    let mut known: HashSet<LogId> = HashSet::new();
     loop {
         let next: Vec<Rc<LogInner<D>>> = shard
             .logs
             .borrow()
             .values()
-            .filter(|log| log.state.borrow().touched && !held.iter().any(|known| Rc::ptr_eq(known, log)))
+            .filter(|log| log.state.borrow().touched && !known.contains(&log.log_id))
             .cloned()
             .collect();
         if next.is_empty() {
             return held;
         }
         for log in next {
+            known.insert(log.log_id);
             if log.make_busy().await {
                 held.push(log);
             } else {
@@ -246,6 +249,7 @@ fn mark_clean<D: Disk>(shard: &Shard<D>, capture: &Capture<D>) {
         let covered = run.end_offset <= capture.meta.end_offset;
         if covered && !run.direct && run.state == RunState::Sealed || covered && run.state == RunState::Written {
             run.state = RunState::Clean;
+            run.segment = None;
             shard.counters.dirty_bytes.subtract(run.frame_bytes);
             cache.push(&capture.log, run.base_offset);
         }

@@ -1,6 +1,9 @@
 //! The pieces of a journal entry. A frame is a piece by itself; everything else that changes a log is a
 //! [`Control`] piece, archived inside the entry's directory.
 
+// The derive writes undocumented fields for the archived forms of enum variants.
+#![allow(missing_docs)]
+
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::{FormatError, archive, archive_fixed, unarchive};

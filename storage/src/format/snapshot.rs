@@ -12,8 +12,8 @@ pub struct ProducerSnapshot {
     pub producer_id: i64,
     /// Its epoch.
     pub epoch: i16,
-    /// The largest timestamp of its last batch: what expiry goes by.
-    pub last_timestamp: i64,
+    /// When its last batch was appended, milliseconds since the Unix epoch: what expiry goes by.
+    pub last_append_ms: i64,
     /// Its last batches, oldest first.
     pub batches: Vec<BatchSnapshot>,
 }
@@ -54,7 +54,7 @@ mod tests {
         let producers = vec![ProducerSnapshot {
             producer_id: 1,
             epoch: 2,
-            last_timestamp: 3,
+            last_append_ms: 3,
             batches: vec![BatchSnapshot { base_offset: 4, timestamp: 3, base_sequence: 5, last_offset_delta: 6 }],
         }];
         let bytes = encode(9, 77, &producers);

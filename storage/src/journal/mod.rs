@@ -10,8 +10,6 @@ pub(crate) mod ring;
 pub(crate) mod scan;
 pub(crate) mod writer;
 
-use std::rc::Rc;
-
 use crate::disk::Disk;
 use crate::types::Sequence;
 
@@ -32,7 +30,7 @@ pub(crate) struct Journal<D: Disk> {
     pub(crate) last_content: Sequence,
     pub(crate) stated_durable: Sequence,
     /// Page buffers for reuse.
-    pub(crate) pages: Vec<Rc<D::Buffer>>,
+    pub(crate) pages: Vec<writer::Page<D>>,
 }
 
 impl<D: Disk> Journal<D> {

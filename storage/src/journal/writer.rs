@@ -16,6 +16,7 @@ use strandline_runtime::{Monotonic, Runtime};
 use super::pending::LogEnd;
 use super::proof::{Durable, FlushTicket, Written};
 use super::{IN_FLIGHT_MAX, Journal};
+use crate::budget::Reservation;
 use crate::disk::{Buffer, Disk, DiskFile};
 use crate::format::entry::EntryIdentity;
 use crate::log::Log;
@@ -39,7 +40,13 @@ pub(crate) struct Dispatched<D: Disk> {
     ends: Vec<LogEnd<D>>,
 }
 
-type WriteDone<D> = (Sequence, Rc<<D as Disk>::Buffer>, Monotonic, io::Result<()>);
+/// A page buffer and its share of the budget.
+pub(crate) struct Page<D: Disk> {
+    buffer: Rc<D::Buffer>,
+    _reservation: Reservation,
+}
+
+type WriteDone<D> = (Sequence, Page<D>, Monotonic, io::Result<()>);
 
 /// Runs until the shard stops, or closes with nothing left to commit.
 pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
@@ -151,7 +158,7 @@ fn dispatch<D: Disk>(shard: &Rc<Shard<D>>) -> Option<impl Future<Output = WriteD
         at,
     };
     let mut page = take_page(shard, &mut journal.pages, length);
-    let memory = Rc::get_mut(&mut page).expect("a free page buffer has one owner");
+    let memory = Rc::get_mut(&mut page.buffer).expect("a free page buffer has one owner");
     let checksum = entry.write_into(memory, &identity);
     journal.ring.placed(entry.sequence, at, length as u32, checksum);
     journal.in_flight.dispatched(entry.sequence, at.file, entry.needs_flush);
@@ -169,16 +176,18 @@ fn dispatch<D: Disk>(shard: &Rc<Shard<D>>) -> Option<impl Future<Output = WriteD
         shard.request_round();
     }
     Some(async move {
-        let result = file.write_at(page.clone(), length, at.position).await;
+        let result = file.write_at(page.buffer.clone(), length, at.position).await;
         (sequence, page, started, result)
     })
 }
 
-fn take_page<D: Disk>(shard: &Shard<D>, pages: &mut Vec<Rc<D::Buffer>>, length: usize) -> Rc<D::Buffer> {
-    match pages.iter().position(|page| page.len() >= length) {
-        Some(at) => pages.swap_remove(at),
-        None => Rc::new(shard.disk.allocate(length.next_power_of_two())),
+fn take_page<D: Disk>(shard: &Shard<D>, pages: &mut Vec<Page<D>>, length: usize) -> Page<D> {
+    if let Some(at) = pages.iter().position(|page| page.buffer.len() >= length) {
+        return pages.swap_remove(at);
     }
+    let capacity = length.next_power_of_two();
+    let reservation = shard.budget.charge(capacity as u64);
+    Page { buffer: Rc::new(shard.disk.allocate(capacity)), _reservation: reservation }
 }
 
 fn start_flush<D: Disk>(
@@ -197,10 +206,11 @@ fn start_flush<D: Disk>(
     }
 }
 
-fn write_completed<D: Disk>(shard: &Rc<Shard<D>>, sequence: Sequence, page: Rc<D::Buffer>) {
+fn write_completed<D: Disk>(shard: &Rc<Shard<D>>, sequence: Sequence, page: Page<D>) {
     let mut journal = shard.journal.borrow_mut();
     // The disk may still hold its share of the memory; then it is not reused.
-    if Rc::strong_count(&page) == 1 && page.len() <= PAGE_BYTES_KEPT && journal.pages.len() < PAGES_KEPT {
+    let free = Rc::strong_count(&page.buffer) == 1;
+    if free && page.buffer.len() <= PAGE_BYTES_KEPT && journal.pages.len() < PAGES_KEPT {
         journal.pages.push(page);
     }
     let Some(written) = journal.in_flight.write_completed(sequence) else { return };

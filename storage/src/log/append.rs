@@ -72,7 +72,7 @@ impl<D: Disk> Log<D> {
             }
             seal_frame(bytes, &frame, log.key)
         });
-        note_frame(state, &FrameHeader { checksum, ..frame }, position, &header);
+        note_frame(state, &FrameHeader { checksum, ..frame }, position, &header, now_ms);
 
         shard.counters.appends.add(1);
         shard.counters.append_bytes.add(payload as u64);
@@ -138,6 +138,7 @@ pub(crate) fn note_frame<D: Disk>(
     frame: &FrameHeader,
     position: usize,
     header: &BatchHeader,
+    now_ms: i64,
 ) {
     // The log as the journal knows it is kept aside before the first frame that bypasses the journal.
     let bypasses = state.runs.back().is_some_and(|run| run.direct);
@@ -155,7 +156,7 @@ pub(crate) fn note_frame<D: Disk>(
     state.end_offset = frame.end_offset();
     state.last_origin = frame.chain();
     if let Some(batch) = producer_batch(header, frame.base_offset) {
-        state.producers.apply(&batch);
+        state.producers.apply(&batch, now_ms);
     }
     let open = state.open_segment.as_mut().expect("a frame belongs to a segment");
     open.payload_bytes += u64::from(frame.payload_length);

@@ -97,6 +97,7 @@ async fn write_extents<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> 
         .map(|(run, (index, position))| (extent(log.key, run, &placed.segments[*index], *position), producers(run)))
         .collect();
     publish(log, placed);
+    let now_ms = (shard.clock.wall_ms)();
     let mut state = log.state.borrow_mut();
     if state.deleted {
         return Ok(());
@@ -121,7 +122,7 @@ async fn write_extents<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> 
         {
             direct.end_offset = end;
             direct.last_origin = last_origin;
-            producers.iter().for_each(|batch| direct.producers.apply(batch));
+            producers.iter().for_each(|batch| direct.producers.apply(batch, now_ms));
         }
     }
     Ok(())

@@ -171,8 +171,15 @@ impl<D: Disk> Log<D> {
             .with_read_bytes(wanted + READ_MARGIN_BYTES)
             .with_chunk(chunk);
         loop {
-            let next = reader.next().await;
-            let Some((position, frame)) = next.map_err(|detail| self.damaged(gathered.next, detail))? else { break };
+            let (position, frame) = match reader.next().await {
+                Ok(Some(next)) => next,
+                Ok(None) => break,
+                Err(detail) => {
+                    let damaged = self.damaged(gathered.next, detail);
+                    // What was read before the damage is good.
+                    return if gathered.batches.is_empty() { Err(damaged) } else { Ok(()) };
+                }
+            };
             if frame.header.end_offset() <= gathered.next {
                 continue;
             }

@@ -67,7 +67,8 @@ impl<D: Disk> Log<D> {
             (cut, state.last_sequence)
         };
         let folder = self.shard.log_folder(self.inner.id, self.inner.log_id);
-        if let Err(reason) = restore_producers(&self.shard.disk, &folder, &self.inner, cut).await {
+        let now_ms = (self.shard.clock.wall_ms)();
+        if let Err(reason) = restore_producers(&self.shard.disk, &folder, &self.inner, cut, now_ms).await {
             tracing::error!(log = %self.inner.id, reason, "the log is damaged");
             let mut state = self.inner.state.borrow_mut();
             state.damaged_from = Some(state.end_offset);
@@ -117,6 +118,7 @@ pub(crate) async fn restore_producers<D: Disk>(
     folder: &Path,
     log: &LogInner<D>,
     cut: Cut,
+    now_ms: i64,
 ) -> Result<(), String> {
     let (mut producers, from) = base_producers(disk, folder, log, cut.offset).await?;
     let mut last_origin = 0;
@@ -138,7 +140,7 @@ pub(crate) async fn restore_producers<D: Disk>(
                 last.index.cut(position);
                 break;
             }
-            apply(&mut producers, &frame.header, frame.payload());
+            apply(&mut producers, &frame.header, frame.payload(), now_ms);
             payload += u64::from(frame.header.payload_length);
             if frame.header.max_timestamp > max_timestamp {
                 (max_timestamp, max_offset) = (frame.header.max_timestamp, frame.header.base_offset);
@@ -157,7 +159,7 @@ pub(crate) async fn restore_producers<D: Disk>(
         for frame in run.frames.iter().filter(|frame| frame.base_offset >= next) {
             let bytes = run.memory.bytes(frame.position as usize..run.memory.len());
             let header = verify_frame(bytes, log.key).map_err(|error| error.to_string())?;
-            apply(&mut producers, &header, &bytes[FRAME_HEADER_BYTES..header.unpadded_bytes()]);
+            apply(&mut producers, &header, &bytes[FRAME_HEADER_BYTES..header.unpadded_bytes()], now_ms);
             last_origin = header.chain();
         }
     }
@@ -166,11 +168,11 @@ pub(crate) async fn restore_producers<D: Disk>(
     Ok(())
 }
 
-fn apply(producers: &mut Producers, frame: &FrameHeader, payload: &[u8]) {
+fn apply(producers: &mut Producers, frame: &FrameHeader, payload: &[u8], now_ms: i64) {
     if let Ok(header) = BatchHeader::decode(payload)
         && let Some(batch) = producer_batch(&header, frame.base_offset)
     {
-        producers.apply(&batch);
+        producers.apply(&batch, now_ms);
     }
 }
 

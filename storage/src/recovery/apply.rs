@@ -30,6 +30,7 @@ pub(crate) struct Replay<D: Disk> {
     disk: D,
     budget: MemoryBudget,
     options: StoreOptions,
+    now_ms: i64,
     logs: HashMap<LogId, Replayed<D>>,
     /// Logs that a replayed piece deleted; the checkpoint still names them.
     pub(crate) deleted: Vec<Rc<LogInner<D>>>,
@@ -55,11 +56,12 @@ struct Replayed<D: Disk> {
 }
 
 impl<D: Disk> Replay<D> {
-    pub(crate) fn new(disk: D, budget: MemoryBudget, options: StoreOptions) -> Self {
+    pub(crate) fn new(disk: D, budget: MemoryBudget, options: StoreOptions, now_ms: i64) -> Self {
         Self {
             disk,
             budget,
             options,
+            now_ms,
             logs: HashMap::new(),
             deleted: Vec::new(),
             indicted: HashSet::new(),
@@ -220,7 +222,7 @@ impl<D: Disk> Replay<D> {
         make_room(&|capacity| allocate(disk, budget, capacity), &inner, state, &header, false);
         let run = state.runs.back().expect("room was made in the newest run");
         let (position, ()) = run.memory.append(bytes.len(), |memory| memory.copy_from_slice(bytes));
-        note_frame(state, &header, position, &batch);
+        note_frame(state, &header, position, &batch, self.now_ms);
         self.frames += 1;
     }
 
@@ -247,7 +249,7 @@ impl<D: Disk> Replay<D> {
                 let folder = self.log_folder(&inner);
                 let allocate = |capacity: usize| allocate(&self.disk, &self.budget, capacity);
                 let cut = truncate::cut(&mut inner.state.borrow_mut(), inner.key, offset, allocate);
-                if let Err(reason) = truncate::restore_producers(&self.disk, &folder, &inner, cut).await {
+                if let Err(reason) = truncate::restore_producers(&self.disk, &folder, &inner, cut, self.now_ms).await {
                     self.indict(log, &reason);
                 }
             }
@@ -300,7 +302,7 @@ impl<D: Disk> Replay<D> {
             return Ok(());
         }
         for extent in std::mem::take(&mut known.extents) {
-            add_extent(state, &extent)?;
+            add_extent(state, &extent, self.now_ms)?;
         }
         state.runs.clear();
         self.frames += 1;
@@ -359,7 +361,7 @@ fn follows<D: Disk>(state: &LogState<D>, header: &FrameHeader) -> Result<(), &'s
 }
 
 /// Extends the log's segments by an extent.
-fn add_extent<D: Disk>(state: &mut LogState<D>, extent: &Extent) -> Result<(), String> {
+fn add_extent<D: Disk>(state: &mut LogState<D>, extent: &Extent, now_ms: i64) -> Result<(), String> {
     let continues = state.segments.last().is_some_and(|last| last.meta.number == extent.segment_number);
     if !continues {
         let start = SegmentStart {
@@ -392,7 +394,7 @@ fn add_extent<D: Disk>(state: &mut LogState<D>, extent: &Extent) -> Result<(), S
     state.open_segment = Some(open);
     state.next_file_number = state.next_file_number.max(extent.segment_number + 1).max(extent.segment_snapshot + 1);
     for batch in extent.producers.iter().filter(|batch| batch.base_offset >= state.end_offset) {
-        state.producers.apply(batch);
+        state.producers.apply(batch, now_ms);
     }
     if extent.end_offset > state.end_offset {
         state.end_offset = extent.end_offset;

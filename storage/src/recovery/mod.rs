@@ -213,7 +213,9 @@ async fn load_log<D: Disk>(
     state.has_folder = has_folder;
     state.damaged_from = (log.damaged_from >= 0).then_some(log.damaged_from);
     state.segments = log.segments.iter().map(|meta| Segment::known(*meta)).collect();
-    state.open_segment = log.segments.last().map(|meta| OpenSegment {
+    // A segment that a truncation cut ends inside a page, which is not written again.
+    let open = log.segments.last().filter(|meta| meta.valid_length as usize % PAGE == 0);
+    state.open_segment = open.map(|meta| OpenSegment {
         base_offset: meta.base_offset,
         payload_bytes: meta.payload_bytes,
         created_ms: meta.created_ms,

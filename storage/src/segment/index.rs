@@ -109,7 +109,7 @@ impl<F: DiskFile> FrameReader<F> {
     }
 }
 
-/// Makes sure that the index of the segment with this number covers all of it: from its file, and from the
+/// Makes sure that the index of the segment with this number covers all of it, or all up to rot: from its file, and from the
 /// segment where that ends.
 pub(crate) async fn ensure_index<D: Disk>(shard: &Shard<D>, log: &LogInner<D>, number: u64) -> Result<(), String> {
     let folder = shard.log_folder(log.id, log.log_id);
@@ -137,10 +137,20 @@ pub(crate) async fn ensure_index<D: Disk>(shard: &Shard<D>, log: &LogInner<D>, n
     let file = shard.files.get(&shard.disk, &path, log.log_id, number, crate::disk::OpenMode::ReadWrite).await;
     let file = file.map_err(|error| error.to_string())?;
     let mut reader = FrameReader::new(file, log.key, index.covered, meta.valid_length);
-    while let Some((position, frame)) = reader.next().await? {
-        index.add(frame.header.base_offset, position, frame.header.max_timestamp, interval);
+    loop {
+        match reader.next().await {
+            Ok(Some((position, frame))) => {
+                index.add(frame.header.base_offset, position, frame.header.max_timestamp, interval);
+                index.covered = position + frame.header.frame_bytes() as u64;
+            }
+            Ok(None) => {
+                index.covered = meta.valid_length;
+                break;
+            }
+            // The index ends where rot begins; whoever reads there meets it.
+            Err(_) => break,
+        }
     }
-    index.covered = meta.valid_length;
     store_index(log, number, index);
     Ok(())
 }

@@ -115,7 +115,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             return Err(OpenError::NotFormatted { path: directory.display().to_string() });
         }
         let budget = MemoryBudget::new(options.memory_bytes);
-        let replay = Replay::new(disk.clone(), budget.clone(), options.clone());
+        let replay = Replay::new(disk.clone(), budget.clone(), options.clone(), runtime.wall_clock_ms());
         let Recovered { checkpoint, journal, replay, torn, next_log_id } = recover(&disk, &options, replay).await?;
 
         let logs: Vec<_> = replay.logs().cloned().collect();

@@ -176,12 +176,10 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         let target = self.shard.counters.checkpoints.get() + 1 + u64::from(self.shard.round_running.get());
         loop {
             let done = self.shard.round_done.wait();
-            if let Some(stopped) = self.stopped() {
-                return Err(stopped);
-            }
             if self.shard.counters.checkpoints.get() >= target {
                 return Ok(());
             }
+            self.shard.check_running()?;
             self.shard.request_round();
             done.await;
         }

@@ -1,5 +1,5 @@
 //! What the tests of the store share: batches with recognisable records, and a store's options.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::path::PathBuf;
 use std::rc::Rc;
