@@ -3,8 +3,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
+import org.apache.kafka.clients.admin.AlterConfigsOptions;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConfigEntry.ConfigSource;
@@ -111,6 +113,21 @@ final class Admin {
                 && alter(OpType.SUBTRACT, "cleanup.policy", "compact") && config("cleanup.policy").value().equals("delete"));
         checks.refused("bad value is refused", "InvalidConfigurationException", () -> alter(OpType.SET, "retention.ms", "soon"));
         checks.refused("unknown key is refused", "InvalidConfigurationException", () -> alter(OpType.SET, "retention.eons", "1"));
+        checks.run("a bad value beside a good one changes nothing", () -> {
+            Collection<AlterConfigOp> both = List.of(new AlterConfigOp(new ConfigEntry("retention.bytes", "1000"), OpType.SET),
+                new AlterConfigOp(new ConfigEntry("retention.ms", "soon"), OpType.SET));
+            try {
+                client.incrementalAlterConfigs(Map.of(resource, both)).all().get();
+                return false;
+            } catch (ExecutionException error) {
+                return config("retention.bytes").source() != ConfigSource.DYNAMIC_TOPIC_CONFIG;
+            }
+        });
+        checks.run("validated only changes nothing", () -> {
+            Collection<AlterConfigOp> one = List.of(new AlterConfigOp(new ConfigEntry("retention.bytes", "1000"), OpType.SET));
+            client.incrementalAlterConfigs(Map.of(resource, one), new AlterConfigsOptions().validateOnly(true)).all().get();
+            return config("retention.bytes").source() != ConfigSource.DYNAMIC_TOPIC_CONFIG;
+        });
         checks.run("synonyms, type and documentation", () -> {
             ConfigEntry entry = config("segment.ms");
             return entry.synonyms().stream().anyMatch(synonym -> synonym.source() == ConfigSource.DYNAMIC_TOPIC_CONFIG)

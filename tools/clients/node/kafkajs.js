@@ -75,6 +75,13 @@ async function admin(options) {
     const { resources } = await client.describeConfigs({ resources: [{ ...resource, configNames: ['retention.ms'] }] });
     return resources[0].configEntries[0].configValue === '86400000';
   });
+  // B27: this is the older AlterConfigs, which resets every key that it does not name.
+  await check('alter configs resets the others', async () => {
+    const configEntries = [{ name: 'segment.ms', value: '3600000' }];
+    await client.alterConfigs({ resources: [{ ...resource, configEntries }] });
+    const { resources } = await client.describeConfigs({ resources: [{ ...resource, configNames: ['retention.ms'] }] });
+    return resources[0].configEntries[0].configValue !== '86400000';
+  });
   await check('produce', async () => {
     const record = parse('0 1700000005000 x6b x76');
     const messages = [record, record, record];

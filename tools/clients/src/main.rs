@@ -64,6 +64,8 @@ enum Suite {
     Matrix,
     /// `compression.type` of topics.
     Compression,
+    /// Byte limits of a fetch over many partitions.
+    FetchLimits,
     /// Creation and deletion.
     Topics,
     /// Kafka's command-line tools.
@@ -139,6 +141,9 @@ fn protocol_suites(
     }
     if wants(Suite::Compression) {
         suites::compression::run(report, bootstrap, &mut Native::new(bootstrap), &mut clients);
+    }
+    if wants(Suite::FetchLimits) {
+        suites::fetch_limits::run(report, bootstrap);
     }
     if wants(Suite::Topics) {
         suites::topics::run(report, bootstrap, &mut clients);

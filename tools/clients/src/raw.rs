@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// No answer takes longer, a parked fetch included.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Waiting for a topic's leader: how often, and how long between two tries.
+/// How often metadata is asked for a topic's leader, which a new topic may lack for a moment.
 const LEADER_TRIES: usize = 200;
 
 /// One connection.
@@ -42,6 +42,15 @@ impl Raw {
 
     /// Connects to the broker that leads a partition.
     pub(crate) fn leader(bootstrap: &str, topic: &str, partition: i32) -> Result<Self, String> {
+        Self::leader_with_partitions(bootstrap, topic, partition).map(|(leader, _)| leader)
+    }
+
+    /// The same, with all partitions of the topic that this broker leads.
+    pub(crate) fn leader_with_partitions(
+        bootstrap: &str,
+        topic: &str,
+        partition: i32,
+    ) -> Result<(Self, Vec<i32>), String> {
         let mut any = Self::connect(bootstrap)?;
         for _ in 0..LEADER_TRIES {
             let metadata = any.metadata(topic, false)?;
@@ -53,13 +62,16 @@ impl Raw {
             let found = partitions
                 .iter()
                 .find(|one| one.partition_index == partition && one.error_code == 0);
-            if let Some(leader) = found.and_then(|one| {
-                metadata
-                    .brokers
+            let Some(leader) = found.map(|one| one.leader_id) else {
+                continue;
+            };
+            if let Some(broker) = metadata.brokers.iter().find(|broker| broker.node_id == leader) {
+                let led = partitions
                     .iter()
-                    .find(|broker| broker.node_id == one.leader_id)
-            }) {
-                return Self::connect(&format!("{}:{}", leader.host.as_str(), leader.port));
+                    .filter(|one| one.leader_id == leader)
+                    .map(|one| one.partition_index);
+                let address = format!("{}:{}", broker.host.as_str(), broker.port);
+                return Ok((Self::connect(&address)?, led.collect()));
             }
         }
         Err(format!("no leader of {topic}-{partition}"))
@@ -211,6 +223,7 @@ impl Raw {
     }
 }
 
-fn topic_name(name: &str) -> TopicName {
+/// A topic's name as the codec wants it.
+pub(crate) fn topic_name(name: &str) -> TopicName {
     TopicName(StrBytes::from_string(name.to_owned()))
 }
