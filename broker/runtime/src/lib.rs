@@ -12,6 +12,7 @@ pub mod glommio_runtime;
 pub mod local;
 pub mod mailbox;
 pub mod runtime;
+pub mod sim;
 mod system;
 
 pub use runtime::{Monotonic, Queue, ReadHalf, Runtime, SocketAddr, TcpListener, TcpStream, WriteHalf};
