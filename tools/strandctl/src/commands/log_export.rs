@@ -1,4 +1,4 @@
-//! `log export --kafka`: a log in Kafka's own segment format, for `kafka-dump-log`, or for a Kafka broker to start from.
+//! `log export --kafka`: a log in Kafka's own segment format, for `kafka-dump-log` and whatever else reads it.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
