@@ -14,15 +14,30 @@ use super::text::Refusal;
 const TIMEOUT_MS: i32 = 10_000;
 
 /// Replaces configurations; answers once every shard serves by them.
-pub async fn handle(context: &AdminContext<'_>, request: AlterConfigsRequest, _version: i16) -> AlterConfigsResponse {
-    let changes = request.resources.iter().map(|resource| change(context, resource)).collect();
-    let named = request.resources.iter().map(|resource| (resource.resource_type, resource.resource_name.clone()));
+pub async fn handle(
+    context: &AdminContext<'_>,
+    request: AlterConfigsRequest,
+    _version: i16,
+) -> AlterConfigsResponse {
+    let changes = request
+        .resources
+        .iter()
+        .map(|resource| change(context, resource))
+        .collect();
+    let named = request
+        .resources
+        .iter()
+        .map(|resource| (resource.resource_type, resource.resource_name.clone()));
     let outcomes = decide(context, named.clone().collect(), changes, request.validate_only).await;
     let responses = named.zip(outcomes).map(|((kind, name), outcome)| {
-        let answer = AlterConfigsResourceResponse::default().with_resource_type(kind).with_resource_name(name);
+        let answer = AlterConfigsResourceResponse::default()
+            .with_resource_type(kind)
+            .with_resource_name(name);
         match outcome {
             Ok(()) => answer.with_error_message(None),
-            Err(refusal) => answer.with_error_code(refusal.code.code()).with_error_message(refusal.message()),
+            Err(refusal) => answer
+                .with_error_code(refusal.code.code())
+                .with_error_message(refusal.message()),
         }
     });
     AlterConfigsResponse::default().with_responses(responses.collect())
@@ -38,7 +53,11 @@ fn change(context: &AdminContext<'_>, asked: &AlterConfigsResource) -> Result<Co
         };
         operations.push((config.name.to_string(), ConfigOperation::Set(value.to_string())));
     }
-    Ok(ConfigChange { resource, replace: true, operations })
+    Ok(ConfigChange {
+        resource,
+        replace: true,
+        operations,
+    })
 }
 
 /// Has changes decided, as one command; resources that were refused before, or come twice, are left out of it.
@@ -53,7 +72,10 @@ pub(super) async fn decide(
         .into_iter()
         .zip(&named)
         .map(|(change, resource)| match twice(resource) {
-            true => Err(Refusal::new(ErrorCode::InvalidRequest, "the request names this resource twice")),
+            true => Err(Refusal::new(
+                ErrorCode::InvalidRequest,
+                "the request names this resource twice",
+            )),
             false => change,
         })
         .collect();
@@ -65,15 +87,22 @@ pub(super) async fn decide(
         false => context.control.propose(command, shard_timeout(TIMEOUT_MS)).await,
     };
     let decided: Vec<Result<(), Refusal>> = match answer {
-        Ok(Answer::ConfigsAltered(answers)) => {
-            answers.into_iter().map(|answer| answer.map_err(Refusal::from)).collect()
-        }
+        Ok(Answer::ConfigsAltered(answers)) => answers
+            .into_iter()
+            .map(|answer| answer.map_err(Refusal::from))
+            .collect(),
         Ok(other) => unreachable!("apply answers changed configurations as such, not with {other:?}"),
         Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
     };
     let mut decided = decided.into_iter();
     changes
         .into_iter()
-        .map(|change| change.and_then(|_| decided.next().expect("apply answers every resource of the command")))
+        .map(|change| {
+            change.and_then(|_| {
+                decided
+                    .next()
+                    .expect("apply answers every resource of the command")
+            })
+        })
         .collect()
 }

@@ -3,7 +3,9 @@
 use strandline_core::metadata::{Answer, BrokerId, Command, NewPartitions};
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::create_partitions_request::{CreatePartitionsRequest, CreatePartitionsTopic};
-use strandline_wire::messages::create_partitions_response::{CreatePartitionsResponse, CreatePartitionsTopicResult};
+use strandline_wire::messages::create_partitions_response::{
+    CreatePartitionsResponse, CreatePartitionsTopicResult,
+};
 
 use super::context::{AdminContext, shard_timeout};
 use super::text::{Refusal, duplicates};
@@ -14,20 +16,31 @@ pub async fn handle(
     request: CreatePartitionsRequest,
     _version: i16,
 ) -> CreatePartitionsResponse {
-    let names: Vec<String> = request.topics.iter().map(|topic| topic.name.to_string()).collect();
+    let names: Vec<String> = request
+        .topics
+        .iter()
+        .map(|topic| topic.name.to_string())
+        .collect();
     let twice = duplicates(names.iter().map(String::as_str));
     let once = |topic: &&CreatePartitionsTopic| !twice.contains(topic.name.as_str());
     let topics: Vec<NewPartitions> = request.topics.iter().filter(once).map(new_partitions).collect();
-    let mut decided = decide(context, topics, request.validate_only, request.timeout_ms).await.into_iter();
+    let mut decided = decide(context, topics, request.validate_only, request.timeout_ms)
+        .await
+        .into_iter();
     let results = request.topics.iter().map(|topic| {
         let outcome = match once(&topic) {
             true => decided.next().expect("apply answers every topic of the command"),
-            false => Err(Refusal::new(ErrorCode::InvalidRequest, "the request names this topic twice")),
+            false => Err(Refusal::new(
+                ErrorCode::InvalidRequest,
+                "the request names this topic twice",
+            )),
         };
         let answer = CreatePartitionsTopicResult::default().with_name(topic.name.clone());
         match outcome {
             Ok(()) => answer,
-            Err(refusal) => answer.with_error_code(refusal.code.code()).with_error_message(refusal.message()),
+            Err(refusal) => answer
+                .with_error_code(refusal.code.code())
+                .with_error_message(refusal.message()),
         }
     });
     CreatePartitionsResponse::default().with_results(results.collect())
@@ -35,10 +48,18 @@ pub async fn handle(
 
 fn new_partitions(topic: &CreatePartitionsTopic) -> NewPartitions {
     let assignments = topic.assignments.as_ref().map(|assignments| {
-        let brokers = |ids: &[strandline_wire::messages::BrokerId]| ids.iter().map(|id| BrokerId(id.0)).collect();
-        assignments.iter().map(|assignment| brokers(&assignment.broker_ids)).collect()
+        let brokers =
+            |ids: &[strandline_wire::messages::BrokerId]| ids.iter().map(|id| BrokerId(id.0)).collect();
+        assignments
+            .iter()
+            .map(|assignment| brokers(&assignment.broker_ids))
+            .collect()
     });
-    NewPartitions { name: topic.name.to_string(), total: topic.count, assignments }
+    NewPartitions {
+        name: topic.name.to_string(),
+        total: topic.count,
+        assignments,
+    }
 }
 
 async fn decide(
@@ -57,9 +78,10 @@ async fn decide(
         false => context.control.propose(command, shard_timeout(timeout_ms)).await,
     };
     match answer {
-        Ok(Answer::PartitionsCreated(answers)) => {
-            answers.into_iter().map(|answer| answer.map_err(Refusal::from)).collect()
-        }
+        Ok(Answer::PartitionsCreated(answers)) => answers
+            .into_iter()
+            .map(|answer| answer.map_err(Refusal::from))
+            .collect(),
         Ok(other) => unreachable!("apply answers a growth with partitions, not {other:?}"),
         Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
     }

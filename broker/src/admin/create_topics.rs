@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use strandline_core::metadata::{
-    Answer, BrokerId, ClusterImage, Command, CreatedTopic, NewTopic, PartitionLayout,
+    Answer, BrokerId, ClusterImage, Command, ConfigMap, CreatedTopic, NewTopic, PartitionLayout,
 };
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
@@ -24,13 +24,20 @@ pub async fn handle(
     request: CreateTopicsRequest,
     _version: i16,
 ) -> CreateTopicsResponse {
-    let names: Vec<String> = request.topics.iter().map(|topic| topic.name.to_string()).collect();
+    let names: Vec<String> = request
+        .topics
+        .iter()
+        .map(|topic| topic.name.to_string())
+        .collect();
     let twice = duplicates(names.iter().map(String::as_str));
     let checked: Vec<Result<NewTopic, Refusal>> = request
         .topics
         .iter()
         .map(|topic| match twice.contains(topic.name.as_str()) {
-            true => Err(Refusal::new(ErrorCode::InvalidRequest, "the request names this topic twice")),
+            true => Err(Refusal::new(
+                ErrorCode::InvalidRequest,
+                "the request names this topic twice",
+            )),
             false => new_topic(context, topic),
         })
         .collect();
@@ -38,13 +45,22 @@ pub async fn handle(
     let command = Command::CreateTopics { topics };
     let decided = decide(context, command, request.validate_only, request.timeout_ms).await;
     let image = context.image();
+    // Most topics of a large request have no configuration of their own: what they inherit is listed once.
+    let inherited = configs(context, &image, &BTreeMap::new());
+    let configs = |new: &NewTopic| match new.configs.is_empty() {
+        true => inherited.clone(),
+        false => configs(context, &image, &new.configs),
+    };
     let mut decided = decided.into_iter();
     let results = checked.into_iter().zip(&request.topics).map(|(checked, topic)| {
         let outcome = match checked {
             Err(refusal) => Err(refusal),
-            Ok(new) => decided.next().expect("apply answers every topic of the command").map(|created| (new, created)),
+            Ok(new) => decided
+                .next()
+                .expect("apply answers every topic of the command")
+                .map(|created| (new, created)),
         };
-        result(context, &image, topic, outcome, request.validate_only)
+        result(topic, outcome, &configs, request.validate_only)
     });
     CreateTopicsResponse::default().with_topics(results.collect())
 }
@@ -56,7 +72,9 @@ pub(super) async fn decide(
     validate_only: bool,
     timeout_ms: i32,
 ) -> Vec<Result<CreatedTopic, Refusal>> {
-    let Command::CreateTopics { topics } = &command else { return Vec::new() };
+    let Command::CreateTopics { topics } = &command else {
+        return Vec::new();
+    };
     let count = topics.len();
     if count == 0 {
         return Vec::new();
@@ -66,9 +84,10 @@ pub(super) async fn decide(
         false => context.control.propose(command, shard_timeout(timeout_ms)).await,
     };
     match answer {
-        Ok(Answer::TopicsCreated(answers)) => {
-            answers.into_iter().map(|answer| answer.map_err(Refusal::from)).collect()
-        }
+        Ok(Answer::TopicsCreated(answers)) => answers
+            .into_iter()
+            .map(|answer| answer.map_err(Refusal::from))
+            .collect(),
         Ok(other) => unreachable!("apply answers a creation with topics, not {other:?}"),
         Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
     }
@@ -76,7 +95,10 @@ pub(super) async fn decide(
 
 fn new_topic(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<NewTopic, Refusal> {
     if topic.name.as_str() == METADATA_TOPIC {
-        return Err(Refusal::new(ErrorCode::InvalidRequest, format!("the name {METADATA_TOPIC} is reserved")));
+        return Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            format!("the name {METADATA_TOPIC} is reserved"),
+        ));
     }
     let mut configs = BTreeMap::new();
     for config in &topic.configs {
@@ -86,14 +108,22 @@ fn new_topic(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<NewTo
         };
         configs.insert(config.name.to_string(), value.to_string());
     }
-    Ok(NewTopic { name: topic.name.to_string(), id: context.random_id(), layout: layout(context, topic)?, configs })
+    Ok(NewTopic {
+        name: topic.name.to_string(),
+        id: context.random_id(),
+        layout: layout(context, topic)?,
+        configs,
+    })
 }
 
 fn layout(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<PartitionLayout, Refusal> {
     if topic.assignments.is_empty() {
         let default = |asked: i32, default: i32| if asked == -1 { default } else { asked };
         let config = context.config;
-        let factor = default(i32::from(topic.replication_factor), i32::from(config.default_replication_factor));
+        let factor = default(
+            i32::from(topic.replication_factor),
+            i32::from(config.default_replication_factor),
+        );
         return Ok(PartitionLayout::Automatic {
             partitions: default(topic.num_partitions, config.num_partitions),
             replication_factor: factor as i16,
@@ -105,13 +135,24 @@ fn layout(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<Partitio
     }
     let mut by_number = BTreeMap::new();
     for assignment in &topic.assignments {
-        let brokers: Vec<BrokerId> = assignment.broker_ids.iter().map(|broker| BrokerId(broker.0)).collect();
+        let brokers: Vec<BrokerId> = assignment
+            .broker_ids
+            .iter()
+            .map(|broker| BrokerId(broker.0))
+            .collect();
         if by_number.insert(assignment.partition_index, brokers).is_some() {
-            let text = format!("the assignment names partition {} twice", assignment.partition_index);
+            let text = format!(
+                "the assignment names partition {} twice",
+                assignment.partition_index
+            );
             return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, text));
         }
     }
-    if by_number.keys().zip(0..).any(|(number, expected)| *number != expected) {
+    if by_number
+        .keys()
+        .zip(0..)
+        .any(|(number, expected)| *number != expected)
+    {
         let text = "the assignment must name the partitions from 0 on, without a gap";
         return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, text));
     }
@@ -119,10 +160,9 @@ fn layout(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<Partitio
 }
 
 fn result(
-    context: &AdminContext<'_>,
-    image: &ClusterImage,
     topic: &CreatableTopic,
     outcome: Result<(NewTopic, CreatedTopic), Refusal>,
+    configs: &impl Fn(&NewTopic) -> Vec<CreatableTopicConfigs>,
     validate_only: bool,
 ) -> CreatableTopicResult {
     let answer = CreatableTopicResult::default().with_name(topic.name.clone());
@@ -135,16 +175,20 @@ fn result(
             .with_configs(Some(Vec::new())),
         Ok((new, created)) => answer
             // A topic that was only validated has no id.
-            .with_topic_id(if validate_only { uuid::Uuid::nil() } else { created.id })
+            .with_topic_id(if validate_only {
+                uuid::Uuid::nil()
+            } else {
+                created.id
+            })
             .with_num_partitions(created.partitions)
             .with_replication_factor(created.replication_factor)
-            .with_configs(Some(configs(context, image, &new))),
+            .with_configs(Some(configs(&new))),
     }
 }
 
 /// The configuration that the new topic has, as the answer of version 5 and later lists it.
-fn configs(context: &AdminContext<'_>, image: &ClusterImage, new: &NewTopic) -> Vec<CreatableTopicConfigs> {
-    let entries = entries::of_topic(context.config, image, context.broker_id, &new.configs);
+fn configs(context: &AdminContext<'_>, image: &ClusterImage, own: &ConfigMap) -> Vec<CreatableTopicConfigs> {
+    let entries = entries::of_topic(context.config, image, context.broker_id, own);
     let config = |entry: entries::Entry| {
         CreatableTopicConfigs::default()
             .with_name(super::text::string(entry.key.name))

@@ -13,7 +13,11 @@ use super::text::{Refusal, topic_name};
 const VERSION_WITH_DELETION_DISABLED: i16 = 3;
 
 /// Deletes topics; answers once no shard of the node serves them any more.
-pub async fn handle(context: &AdminContext<'_>, request: DeleteTopicsRequest, version: i16) -> DeleteTopicsResponse {
+pub async fn handle(
+    context: &AdminContext<'_>,
+    request: DeleteTopicsRequest,
+    version: i16,
+) -> DeleteTopicsResponse {
     let asked = references(&request);
     let checked: Vec<Result<TopicReference, Refusal>> = asked
         .iter()
@@ -25,10 +29,18 @@ pub async fn handle(context: &AdminContext<'_>, request: DeleteTopicsRequest, ve
     let decided: Vec<Result<(Uuid, String), Refusal>> = if count == 0 {
         Vec::new()
     } else {
-        match context.control.propose(Command::DeleteTopics { topics }, shard_timeout(request.timeout_ms)).await {
-            Ok(Answer::TopicsDeleted(answers)) => {
-                answers.into_iter().map(|answer| answer.map_err(Refusal::from)).collect()
-            }
+        match context
+            .control
+            .propose(
+                Command::DeleteTopics { topics },
+                shard_timeout(request.timeout_ms),
+            )
+            .await
+        {
+            Ok(Answer::TopicsDeleted(answers)) => answers
+                .into_iter()
+                .map(|answer| answer.map_err(Refusal::from))
+                .collect(),
             Ok(other) => unreachable!("apply answers a deletion with topics, not {other:?}"),
             Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
         }
@@ -51,8 +63,14 @@ pub async fn handle(context: &AdminContext<'_>, request: DeleteTopicsRequest, ve
 
 /// Name and id of each topic asked for, whichever version wrote them.
 fn references(request: &DeleteTopicsRequest) -> Vec<(Option<String>, Uuid)> {
-    let names = request.topic_names.iter().map(|name| (Some(name.to_string()), Uuid::nil()));
-    let states = request.topics.iter().map(|topic| (topic.name.as_ref().map(|name| name.0.to_string()), topic.topic_id));
+    let names = request
+        .topic_names
+        .iter()
+        .map(|name| (Some(name.to_string()), Uuid::nil()));
+    let states = request
+        .topics
+        .iter()
+        .map(|topic| (topic.name.as_ref().map(|name| name.0.to_string()), topic.topic_id));
     names.chain(states).collect()
 }
 
@@ -69,16 +87,32 @@ fn check(
             true => ErrorCode::InvalidRequest,
             false => ErrorCode::TopicDeletionDisabled,
         };
-        return Err(Refusal::new(code, "deletion of topics is turned off: delete.topic.enable is false"));
+        return Err(Refusal::new(
+            code,
+            "deletion of topics is turned off: delete.topic.enable is false",
+        ));
     }
     let again = |other: &(Option<String>, Uuid)| other.0.as_deref() == name && other.1 == id;
-    if asked.iter().enumerate().any(|(other, topic)| other != index && again(topic)) {
-        return Err(Refusal::new(ErrorCode::InvalidRequest, "the request names this topic twice"));
+    if asked
+        .iter()
+        .enumerate()
+        .any(|(other, topic)| other != index && again(topic))
+    {
+        return Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            "the request names this topic twice",
+        ));
     }
     match (name, id.is_nil()) {
         (Some(name), true) => Ok(TopicReference::Name(name.to_owned())),
         (None, false) => Ok(TopicReference::Id(id)),
-        (Some(_), false) => Err(Refusal::new(ErrorCode::InvalidRequest, "name the topic or give its id, not both")),
-        (None, true) => Err(Refusal::new(ErrorCode::InvalidRequest, "neither the topic's name nor its id is given")),
+        (Some(_), false) => Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            "name the topic or give its id, not both",
+        )),
+        (None, true) => Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            "neither the topic's name nor its id is given",
+        )),
     }
 }

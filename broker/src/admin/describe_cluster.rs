@@ -31,17 +31,33 @@ pub async fn handle(
     match request.endpoint_type {
         ENDPOINT_BROKERS => {}
         ENDPOINT_CONTROLLERS => {
-            return refuse(ErrorCode::MismatchedEndpointType, "this is a broker's endpoint: ask for brokers here");
+            return refuse(
+                ErrorCode::MismatchedEndpointType,
+                "this is a broker's endpoint: ask for brokers here",
+            );
         }
-        _ => return refuse(ErrorCode::UnsupportedEndpointType, "the endpoint type is not known"),
+        _ => {
+            return refuse(
+                ErrorCode::UnsupportedEndpointType,
+                "the endpoint type is not known",
+            );
+        }
     }
     let image = context.image();
     let broker = |broker: &Arc<Broker>| {
         let (host, port, rack) = address(broker, context.listener)?;
         let answer = DescribeClusterBroker::default().with_broker_id(messages::BrokerId(broker.id.0));
-        Some(answer.with_host(host).with_port(port).with_rack(rack).with_is_fenced(broker.fenced))
+        Some(
+            answer
+                .with_host(host)
+                .with_port(port)
+                .with_rack(rack)
+                .with_is_fenced(broker.fenced),
+        )
     };
-    let shown = image.brokers().filter(|broker| request.include_fenced_brokers || !broker.fenced);
+    let shown = image
+        .brokers()
+        .filter(|broker| request.include_fenced_brokers || !broker.fenced);
     DescribeClusterResponse::default()
         .with_endpoint_type(ENDPOINT_BROKERS)
         .with_cluster_id(cluster_id(&image))

@@ -24,9 +24,13 @@ pub async fn handle(
         match describe(context, resource) {
             Ok(entries) => {
                 let shown = |entry| show(entry, request.include_synonyms, request.include_documentation);
-                answer.with_error_message(None).with_configs(entries.into_iter().map(shown).collect())
+                answer
+                    .with_error_message(None)
+                    .with_configs(entries.into_iter().map(shown).collect())
             }
-            Err(refusal) => answer.with_error_code(refusal.code.code()).with_error_message(refusal.message()),
+            Err(refusal) => answer
+                .with_error_code(refusal.code.code())
+                .with_error_message(refusal.message()),
         }
     });
     DescribeConfigsResponse::default().with_results(results.collect())
@@ -36,7 +40,10 @@ fn describe(context: &AdminContext<'_>, asked: &DescribeConfigsResource) -> Resu
     let image = context.image();
     let mut entries = match resource::parse(context, asked.resource_type, &asked.resource_name)? {
         ConfigResource::Topic(name) => {
-            let configs = image.topic_by_name(&name).map(|topic| topic.configs.clone()).unwrap_or_default();
+            let configs = image
+                .topic_by_name(&name)
+                .map(|topic| topic.configs.clone())
+                .unwrap_or_default();
             entries::of_topic(context.config, &image, context.broker_id, &configs)
         }
         ConfigResource::Broker(broker) => entries::of_broker(context.config, &image, broker),

@@ -25,12 +25,22 @@ pub async fn handle(
     let limit = usize::try_from(request.response_partition_limit).unwrap_or_default();
     let limit = limit.clamp(1, context.config.request_partitions_max.max(1));
     let (first, first_partition) = match &request.cursor {
-        Some(cursor) => (cursor.topic_name.to_string(), usize::try_from(cursor.partition_index).unwrap_or_default()),
+        Some(cursor) => (
+            cursor.topic_name.to_string(),
+            usize::try_from(cursor.partition_index).unwrap_or_default(),
+        ),
         None => (String::new(), 0),
     };
-    let asked: BTreeSet<String> = request.topics.iter().map(|topic| topic.name.to_string()).collect();
+    let asked: BTreeSet<String> = request
+        .topics
+        .iter()
+        .map(|topic| topic.name.to_string())
+        .collect();
     let named: Vec<&str> = match asked.is_empty() {
-        true => image.topics_from(&first).map(|topic| topic.name.as_str()).collect(),
+        true => image
+            .topics_from(&first)
+            .map(|topic| topic.name.as_str())
+            .collect(),
         false => asked.range(first.clone()..).map(String::as_str).collect(),
     };
     page(&image, context.listener, &named, (&first, first_partition), limit)
@@ -52,20 +62,34 @@ fn page(
             continue;
         };
         // The cursor's topic goes on where the last answer ended, if it is still the same size or larger.
-        let from = if *name == first { first_partition.min(topic.partitions.len()) } else { 0 };
+        let from = if *name == first {
+            first_partition.min(topic.partitions.len())
+        } else {
+            0
+        };
         if left == 0 {
-            next_cursor = Some(Cursor::default().with_topic_name(topic_name(name)).with_partition_index(from as i32));
+            next_cursor = Some(
+                Cursor::default()
+                    .with_topic_name(topic_name(name))
+                    .with_partition_index(from as i32),
+            );
             break;
         }
         let until = topic.partitions.len().min(from + left);
         left -= until - from;
         topics.push(describe(image, topic, from..until, listener));
         if until < topic.partitions.len() {
-            next_cursor = Some(Cursor::default().with_topic_name(topic_name(name)).with_partition_index(until as i32));
+            next_cursor = Some(
+                Cursor::default()
+                    .with_topic_name(topic_name(name))
+                    .with_partition_index(until as i32),
+            );
             break;
         }
     }
-    DescribeTopicPartitionsResponse::default().with_topics(topics).with_next_cursor(next_cursor)
+    DescribeTopicPartitionsResponse::default()
+        .with_topics(topics)
+        .with_next_cursor(next_cursor)
 }
 
 fn missing(name: &str) -> DescribeTopicPartitionsResponseTopic {

@@ -49,7 +49,9 @@ pub(super) fn of_cluster_default(image: &ClusterImage) -> Vec<Entry> {
     let set = visible(Scope::Broker).filter(|key| image.cluster_config().contains_key(key.name));
     let mut entries: Vec<Entry> = set.map(|key| entry(&layers, key)).collect();
     for entry in &mut entries {
-        entry.synonyms.retain(|synonym| synonym.source == Source::DynamicDefaultBroker);
+        entry
+            .synonyms
+            .retain(|synonym| synonym.source == Source::DynamicDefaultBroker);
     }
     entries
 }

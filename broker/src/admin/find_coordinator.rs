@@ -53,6 +53,9 @@ fn refusal(key_type: i8) -> Refusal {
             ErrorCode::TransactionalIdAuthorizationFailed,
             "transactions are not served by this version: leave transactional.id out",
         ),
-        other => Refusal::new(ErrorCode::InvalidRequest, format!("coordinator type {other} is not known")),
+        other => Refusal::new(
+            ErrorCode::InvalidRequest,
+            format!("coordinator type {other} is not known"),
+        ),
     }
 }

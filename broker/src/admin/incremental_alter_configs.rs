@@ -23,14 +23,25 @@ pub async fn handle(
     request: IncrementalAlterConfigsRequest,
     _version: i16,
 ) -> IncrementalAlterConfigsResponse {
-    let changes = request.resources.iter().map(|resource| change(context, resource)).collect();
-    let named = request.resources.iter().map(|resource| (resource.resource_type, resource.resource_name.clone()));
+    let changes = request
+        .resources
+        .iter()
+        .map(|resource| change(context, resource))
+        .collect();
+    let named = request
+        .resources
+        .iter()
+        .map(|resource| (resource.resource_type, resource.resource_name.clone()));
     let outcomes = decide(context, named.clone().collect(), changes, request.validate_only).await;
     let responses = named.zip(outcomes).map(|((kind, name), outcome)| {
-        let answer = AlterConfigsResourceResponse::default().with_resource_type(kind).with_resource_name(name);
+        let answer = AlterConfigsResourceResponse::default()
+            .with_resource_type(kind)
+            .with_resource_name(name);
         match outcome {
             Ok(()) => answer.with_error_message(None),
-            Err(refusal) => answer.with_error_code(refusal.code.code()).with_error_message(refusal.message()),
+            Err(refusal) => answer
+                .with_error_code(refusal.code.code())
+                .with_error_message(refusal.message()),
         }
     });
     IncrementalAlterConfigsResponse::default().with_responses(responses.collect())
@@ -39,13 +50,23 @@ pub async fn handle(
 fn change(context: &AdminContext<'_>, asked: &AlterConfigsResource) -> Result<ConfigChange, Refusal> {
     let resource = resource::parse(context, asked.resource_type, &asked.resource_name)?;
     if let Some(twice) = duplicates(asked.configs.iter().map(|config| config.name.as_str())).first() {
-        return Err(Refusal::new(ErrorCode::InvalidRequest, format!("the request changes '{twice}' twice")));
+        return Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            format!("the request changes '{twice}' twice"),
+        ));
     }
-    let operation = |config: &AlterableConfig| {
-        Ok((config.name.to_string(), operation(context, &resource, config)?))
-    };
-    let operations = asked.configs.iter().map(operation).collect::<Result<_, Refusal>>()?;
-    Ok(ConfigChange { resource, replace: false, operations })
+    let operation =
+        |config: &AlterableConfig| Ok((config.name.to_string(), operation(context, &resource, config)?));
+    let operations = asked
+        .configs
+        .iter()
+        .map(operation)
+        .collect::<Result<_, Refusal>>()?;
+    Ok(ConfigChange {
+        resource,
+        replace: false,
+        operations,
+    })
 }
 
 fn operation(
@@ -63,9 +84,18 @@ fn operation(
     match config.config_operation {
         0 => Ok(ConfigOperation::Set(value()?)),
         1 => Ok(ConfigOperation::Delete),
-        2 => Ok(ConfigOperation::Append { items: value()?, inherited: inherited() }),
-        3 => Ok(ConfigOperation::Subtract { items: value()?, inherited: inherited() }),
-        other => Err(Refusal::new(ErrorCode::InvalidRequest, format!("operation {other} is not known"))),
+        2 => Ok(ConfigOperation::Append {
+            items: value()?,
+            inherited: inherited(),
+        }),
+        3 => Ok(ConfigOperation::Subtract {
+            items: value()?,
+            inherited: inherited(),
+        }),
+        other => Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            format!("operation {other} is not known"),
+        )),
     }
 }
 
@@ -76,13 +106,19 @@ fn inherited(context: &AdminContext<'_>, resource: &ConfigResource, name: &str) 
     let (scope, layers) = match resource {
         ConfigResource::Topic(_) => {
             let own = image.broker_config(context.broker_id).unwrap_or(&NOTHING);
-            (Scope::Topic, Layers::of_topic(node, image.cluster_config(), own, &NOTHING))
+            (
+                Scope::Topic,
+                Layers::of_topic(node, image.cluster_config(), own, &NOTHING),
+            )
         }
-        ConfigResource::Broker(_) => {
-            (Scope::Broker, Layers::of_broker(node, image.cluster_config(), &NOTHING))
-        }
+        ConfigResource::Broker(_) => (
+            Scope::Broker,
+            Layers::of_broker(node, image.cluster_config(), &NOTHING),
+        ),
         ConfigResource::ClusterDefault => (Scope::Broker, Layers::of_broker(node, &NOTHING, &NOTHING)),
     };
     // An unknown key is apply's to refuse.
-    lookup(scope, name).and_then(|key| layers.resolve(key).0).unwrap_or_default()
+    lookup(scope, name)
+        .and_then(|key| layers.resolve(key).0)
+        .unwrap_or_default()
 }

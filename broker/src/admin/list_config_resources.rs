@@ -2,7 +2,9 @@
 
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::list_config_resources_request::ListConfigResourcesRequest;
-use strandline_wire::messages::list_config_resources_response::{ConfigResource, ListConfigResourcesResponse};
+use strandline_wire::messages::list_config_resources_response::{
+    ConfigResource, ListConfigResourcesResponse,
+};
 
 use super::context::AdminContext;
 use super::resource::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
@@ -36,7 +38,9 @@ pub async fn handle(
             _ => Vec::new(),
         };
         let resource = |name: String| {
-            ConfigResource::default().with_resource_name(string(&name)).with_resource_type(kind)
+            ConfigResource::default()
+                .with_resource_name(string(&name))
+                .with_resource_type(kind)
         };
         resources.extend(names.into_iter().map(resource));
     }

@@ -34,7 +34,12 @@ pub async fn handle(context: &AdminContext<'_>, request: MetadataRequest, versio
         _ => BTreeMap::new(),
     };
     let image = context.image();
-    let view = View { context, image: &image, version, operations: request.include_topic_authorized_operations };
+    let view = View {
+        context,
+        image: &image,
+        version,
+        operations: request.include_topic_authorized_operations,
+    };
     let topics = match asked {
         Asked::All => image.topics_by_name().map(|topic| view.topic(topic)).collect(),
         Asked::Names(names) => names.iter().map(|name| view.named(name, &refused)).collect(),
@@ -66,16 +71,27 @@ enum Asked {
 
 impl Asked {
     fn new(request: &MetadataRequest, version: i16) -> Self {
-        let Some(topics) = &request.topics else { return Self::All };
+        let Some(topics) = &request.topics else {
+            return Self::All;
+        };
         if topics.is_empty() && version == 0 {
             return Self::All;
         }
-        let ids: BTreeSet<Uuid> =
-            topics.iter().filter(|topic| topic.name.is_none()).map(|topic| topic.topic_id).collect();
+        let ids: BTreeSet<Uuid> = topics
+            .iter()
+            .filter(|topic| topic.name.is_none())
+            .map(|topic| topic.topic_id)
+            .collect();
         match (ids.is_empty(), version < VERSION_WITH_TOPIC_IDS) {
             (false, true) => Self::IdsTooEarly(ids),
             (false, false) => Self::Ids(ids),
-            (true, _) => Self::Names(topics.iter().flat_map(|topic| &topic.name).map(|name| name.0.to_string()).collect()),
+            (true, _) => Self::Names(
+                topics
+                    .iter()
+                    .flat_map(|topic| &topic.name)
+                    .map(|name| name.0.to_string())
+                    .collect(),
+            ),
         }
     }
 }
@@ -83,14 +99,21 @@ impl Asked {
 /// Creates the topics that are missing; gives the reasons of those that could not be.
 async fn create_missing(context: &AdminContext<'_>, names: &BTreeSet<String>) -> BTreeMap<String, Refusal> {
     let image = context.image();
-    let missing = names.iter().filter(|name| image.topic_by_name(name).is_none() && names::validate(name).is_ok());
+    let missing = names
+        .iter()
+        .filter(|name| image.topic_by_name(name).is_none() && names::validate(name).is_ok());
     let topics: Vec<NewTopic> = missing.map(|name| automatic(context, name)).collect();
     let created: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     let command = Command::CreateTopics { topics };
     let decided = create_topics::decide(context, command, false, AUTO_CREATION_TIMEOUT_MS).await;
-    let refusals = created.into_iter().zip(decided).filter_map(|(name, decided)| Some((name, decided.err()?)));
+    let refusals = created
+        .into_iter()
+        .zip(decided)
+        .filter_map(|(name, decided)| Some((name, decided.err()?)));
     // Another client was faster: the topic is there.
-    refusals.filter(|(_, refusal)| refusal.code != ErrorCode::TopicAlreadyExists).collect()
+    refusals
+        .filter(|(_, refusal)| refusal.code != ErrorCode::TopicAlreadyExists)
+        .collect()
 }
 
 fn automatic(context: &AdminContext<'_>, name: &str) -> NewTopic {
@@ -138,7 +161,12 @@ impl View<'_> {
         }
         let code = match refused.get(name) {
             Some(refusal) => {
-                tracing::warn!(topic = name, code = refusal.code.name(), "not created automatically: {}", refusal.text);
+                tracing::warn!(
+                    topic = name,
+                    code = refusal.code.name(),
+                    "not created automatically: {}",
+                    refusal.text
+                );
                 refusal.code
             }
             None if names::validate(name).is_err() => ErrorCode::InvalidTopicException,
@@ -174,6 +202,10 @@ impl View<'_> {
             .with_topic_id(topic.id)
             .with_is_internal(is_internal(&topic.name))
             .with_partitions(partitions.collect())
-            .with_topic_authorized_operations(if self.operations { operations::TOPIC } else { operations::OMITTED })
+            .with_topic_authorized_operations(if self.operations {
+                operations::TOPIC
+            } else {
+                operations::OMITTED
+            })
     }
 }

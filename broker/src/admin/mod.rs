@@ -18,6 +18,8 @@ pub mod list_config_resources;
 pub mod metadata;
 mod operations;
 mod resource;
+#[cfg(test)]
+mod tests;
 mod text;
 mod topology;
 

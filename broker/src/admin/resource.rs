@@ -31,16 +31,27 @@ pub(super) fn parse(context: &AdminContext<'_>, kind: i8, name: &str) -> Result<
             let broker = name.parse().ok().map(BrokerId);
             let known = broker.filter(|broker| context.image().broker(*broker).is_some());
             known.map(ConfigResource::Broker).ok_or_else(|| {
-                Refusal::new(ErrorCode::InvalidRequest, format!("no broker has the id '{name}'"))
+                Refusal::new(
+                    ErrorCode::InvalidRequest,
+                    format!("no broker has the id '{name}'"),
+                )
             })
         }
-        BROKER_LOGGER => Err(unserved("log levels of a running broker (set RUST_LOG and restart)")),
+        BROKER_LOGGER => Err(unserved(
+            "log levels of a running broker (set RUST_LOG and restart)",
+        )),
         CLIENT_METRICS => Err(unserved("subscriptions of client metrics")),
         GROUP => Err(unserved("configurations of groups")),
-        other => Err(Refusal::new(ErrorCode::InvalidRequest, format!("resource type {other} is not known"))),
+        other => Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            format!("resource type {other} is not known"),
+        )),
     }
 }
 
 fn unserved(what: &str) -> Refusal {
-    Refusal::new(ErrorCode::InvalidRequest, format!("{what} are not served by this version"))
+    Refusal::new(
+        ErrorCode::InvalidRequest,
+        format!("{what} are not served by this version"),
+    )
 }

@@ -14,7 +14,10 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(code: ErrorCode, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+        Self {
+            code,
+            text: text.into(),
+        }
     }
 
     pub(super) fn message(&self) -> Option<StrBytes> {

@@ -18,7 +18,11 @@ pub(super) fn is_internal(topic: &str) -> bool {
 /// A broker's address on a listener: host, port, rack.
 pub(super) fn address(broker: &Broker, listener: &str) -> Option<(StrBytes, i32, Option<StrBytes>)> {
     let endpoint = broker.endpoint(listener)?;
-    Some((string(&endpoint.host), i32::from(endpoint.port), Some(string(&broker.rack))))
+    Some((
+        string(&endpoint.host),
+        i32::from(endpoint.port),
+        Some(string(&broker.rack)),
+    ))
 }
 
 /// A cluster id as Kafka writes it: base64 of its 16 bytes, safe in URLs.
@@ -34,13 +38,22 @@ fn base64(id: Uuid) -> String {
         21 => (bits << 4) & 63,
         _ => (bits >> (122 - 6 * index)) & 63,
     };
-    (0..22).map(|index| char::from(DIGITS[digit(index) as usize])).collect()
+    (0..22)
+        .map(|index| char::from(DIGITS[digit(index) as usize]))
+        .collect()
 }
 
 /// What an answer says about a partition's leader: the code, and who it is.
-pub(super) fn leader(image: &ClusterImage, partition: &Partition, listener: &str) -> (ErrorCode, messages::BrokerId) {
+pub(super) fn leader(
+    image: &ClusterImage,
+    partition: &Partition,
+    listener: &str,
+) -> (ErrorCode, messages::BrokerId) {
     match image.broker(partition.leader).filter(|broker| !broker.fenced) {
-        None => (ErrorCode::LeaderNotAvailable, messages::BrokerId(BrokerId::NONE.0)),
+        None => (
+            ErrorCode::LeaderNotAvailable,
+            messages::BrokerId(BrokerId::NONE.0),
+        ),
         Some(broker) if broker.endpoint(listener).is_none() => {
             (ErrorCode::ListenerNotFound, messages::BrokerId(BrokerId::NONE.0))
         }
@@ -49,7 +62,10 @@ pub(super) fn leader(image: &ClusterImage, partition: &Partition, listener: &str
 }
 
 pub(super) fn broker_ids(brokers: &[BrokerId]) -> Vec<messages::BrokerId> {
-    brokers.iter().map(|broker| messages::BrokerId(broker.0)).collect()
+    brokers
+        .iter()
+        .map(|broker| messages::BrokerId(broker.0))
+        .collect()
 }
 
 /// The replicas on brokers that do not serve.

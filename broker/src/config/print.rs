@@ -13,7 +13,10 @@ pub fn print(settings: &Settings, config: &BrokerConfig) -> String {
     let layers = Layers::of_broker(&config.static_config, &NO_DYNAMIC, &NO_DYNAMIC);
     let mut text = String::new();
     for key in keys().filter(|key| key.scope == Scope::Broker && !key.internal) {
-        let origin = settings.iter().find(|(name, _, _)| *name == key.name).map(|(_, _, origin)| origin);
+        let origin = settings
+            .iter()
+            .find(|(name, _, _)| *name == key.name)
+            .map(|(_, _, origin)| origin);
         let (value, comment) = match (derived(key, config), origin) {
             (_, Some(origin)) => (settings.get(key.name).map(str::to_owned), format!("{origin}")),
             (Some(value), None) => (Some(value), "derived".to_owned()),
@@ -25,7 +28,11 @@ pub fn print(settings: &Settings, config: &BrokerConfig) -> String {
         match (key.kind, value) {
             (_, None) => text.push_str(&format!("# {} is not set\n", key.name)),
             (Kind::Password, Some(_)) => text.push_str(&format!("# {} is hidden ({comment})\n", key.name)),
-            (_, Some(value)) => text.push_str(&format!("# {comment}\n{}={}\n", key.name, value.replace('\\', "\\\\"))),
+            (_, Some(value)) => text.push_str(&format!(
+                "# {comment}\n{}={}\n",
+                key.name,
+                value.replace('\\', "\\\\")
+            )),
         }
     }
     text

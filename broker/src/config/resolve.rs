@@ -49,19 +49,16 @@ pub struct NodeIdentity {
 /// [`ConfigError`].
 pub fn identity(settings: &Settings, machine: &Machine) -> Result<NodeIdentity, ConfigError> {
     let read = Reader::new(settings);
-    let node_id = NodeId(read.number("node.id")?);
-    if let Some(broker_id) = settings.get("broker.id")
-        && settings
-            .get("node.id")
-            .is_some_and(|node_id| node_id != broker_id)
-    {
-        return Err(ConfigError::Conflict(
-            "'broker.id' and 'node.id' differ: remove 'broker.id'".to_owned(),
-        ));
-    }
-    let node_id = match settings.get("broker.id").and_then(|id| id.parse().ok()) {
-        Some(id) if id >= 0 => NodeId(id),
-        _ => node_id,
+    // The default of the older name says nothing.
+    let older = settings.get("broker.id").filter(|id| *id != "-1");
+    let node_id = match (older, settings.get("node.id")) {
+        (Some(older), Some(node_id)) if older != node_id => {
+            return Err(ConfigError::Conflict(
+                "'broker.id' and 'node.id' differ: remove 'broker.id'".to_owned(),
+            ));
+        }
+        (Some(_), _) => NodeId(read.number("broker.id")?),
+        (None, _) => NodeId(read.number("node.id")?),
     };
     if node_id > NodeId::MAX || node_id.0 < 0 {
         return Err(ConfigError::Conflict(format!(

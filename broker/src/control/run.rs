@@ -306,7 +306,9 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
     }
 
     fn fail(&mut self, failure: NodeFailure) {
-        tracing::error!("{failure}");
+        if !matches!(self.phase, Phase::Starting) {
+            tracing::error!("stopping: {failure}");
+        }
         self.failure.get_or_insert(failure);
         self.stop();
     }

@@ -23,7 +23,12 @@ pub(super) fn render(
     connections: u32,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("strandline");
-    registry.register_collector(Box::new(Page { node, reports, image, connections }));
+    registry.register_collector(Box::new(Page {
+        node,
+        reports,
+        image,
+        connections,
+    }));
     let mut page = String::new();
     encode(&mut page, &registry)?;
     Ok(page)
@@ -41,22 +46,46 @@ struct Page {
 type Figure = (&'static str, &'static str, fn(&ShardReport) -> u64);
 
 const COUNTERS: [Figure; 5] = [
-    ("received_bytes", "Bytes received from clients", |report| report.received_bytes),
-    ("sent_bytes", "Bytes sent to clients", |report| report.sent_bytes),
-    ("connections_refused", "Connections refused by a cap, or closed for bytes that are no request", |report| {
-        report.connections_refused
+    ("received_bytes", "Bytes received from clients", |report| {
+        report.received_bytes
     }),
-    ("journal_flushes", "Flushes of the journal", |report| report.flushes),
-    ("journal_entries", "Entries written to the journal", |report| report.entries),
+    ("sent_bytes", "Bytes sent to clients", |report| report.sent_bytes),
+    (
+        "connections_refused",
+        "Connections refused by a cap, or closed for bytes that are no request",
+        |report| report.connections_refused,
+    ),
+    ("journal_flushes", "Flushes of the journal", |report| {
+        report.flushes
+    }),
+    ("journal_entries", "Entries written to the journal", |report| {
+        report.entries
+    }),
 ];
 
 const GAUGES: [Figure; 6] = [
-    ("connections", "Open connections of the shard", |report| report.connections),
-    ("journal_used_bytes", "Bytes of the journal that no segment holds yet", |report| report.journal_used_bytes),
-    ("dirty_bytes", "Bytes appended and not yet in segments", |report| report.dirty_bytes),
+    ("connections", "Open connections of the shard", |report| {
+        report.connections
+    }),
+    (
+        "journal_used_bytes",
+        "Bytes of the journal that no segment holds yet",
+        |report| report.journal_used_bytes,
+    ),
+    (
+        "dirty_bytes",
+        "Bytes appended and not yet in segments",
+        |report| report.dirty_bytes,
+    ),
     ("cached_bytes", "Bytes in the cache", |report| report.cached_bytes),
-    ("memory_used_bytes", "Bytes of the memory budget in use", |report| report.memory_used_bytes),
-    ("memory_budget_bytes", "Size of the memory budget", |report| report.memory_budget_bytes),
+    (
+        "memory_used_bytes",
+        "Bytes of the memory budget in use",
+        |report| report.memory_used_bytes,
+    ),
+    ("memory_budget_bytes", "Size of the memory budget", |report| {
+        report.memory_budget_bytes
+    }),
 ];
 
 type Phase = (&'static str, fn(&PhaseLatencies) -> &LatencyHistogram);
@@ -91,15 +120,33 @@ impl Collector for Page {
 
 impl Page {
     fn by_broker(&self) -> impl Iterator<Item = (String, &ShardReport)> {
-        self.reports.iter().map(|(shard, report)| (self.node.broker(*shard).to_string(), report))
+        self.reports
+            .iter()
+            .map(|(shard, report)| (self.node.broker(*shard).to_string(), report))
     }
 
     fn encode_node(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let figures = [
-            ("node_connections", "Open connections of the node", u64::from(self.connections)),
-            ("metadata_offset", "The last metadata command in the image", self.image.offset().0),
-            ("topics", "Topics of the cluster", self.image.topics().len() as u64),
-            ("shards_reporting", "Shards that answered this scrape", self.reports.len() as u64),
+            (
+                "node_connections",
+                "Open connections of the node",
+                u64::from(self.connections),
+            ),
+            (
+                "metadata_offset",
+                "The last metadata command in the image",
+                self.image.offset().0,
+            ),
+            (
+                "topics",
+                "Topics of the cluster",
+                self.image.topics().len() as u64,
+            ),
+            (
+                "shards_reporting",
+                "Shards that answered this scrape",
+                self.reports.len() as u64,
+            ),
         ];
         for (name, help, value) in figures {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -115,7 +162,11 @@ impl Page {
             for request in &report.requests {
                 let number = request.api_key.to_string();
                 let api = ApiKey::from_key(request.api_key).map_or(number.as_str(), |api| api.name());
-                let labels = [("broker", broker.as_str()), ("api", api), ("code", request.code.name())];
+                let labels = [
+                    ("broker", broker.as_str()),
+                    ("api", api),
+                    ("code", request.code.name()),
+                ];
                 counter(&mut metric, &labels, request.count)?;
             }
         }
@@ -124,7 +175,8 @@ impl Page {
 
     fn encode_phases(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "How long a produce took, by phase: queue, append, flush, answer";
-        let mut metric = encoder.encode_descriptor("produce_phase_seconds", help, None, MetricType::Histogram)?;
+        let mut metric =
+            encoder.encode_descriptor("produce_phase_seconds", help, None, MetricType::Histogram)?;
         for (broker, report) in self.by_broker() {
             for (phase, histogram) in PHASES {
                 let labels = [("broker", broker.as_str()), ("phase", phase)];
@@ -135,17 +187,29 @@ impl Page {
     }
 
     fn encode_partitions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        type PartitionFigure = (&'static str, &'static str, fn(&crate::node::report::PartitionReport) -> i64);
+        type PartitionFigure = (
+            &'static str,
+            &'static str,
+            fn(&crate::node::report::PartitionReport) -> i64,
+        );
         let figures: [PartitionFigure; 3] = [
-            ("partition_start_offset", "First offset kept", |partition| partition.log_start_offset),
-            ("partition_end_offset", "Log end offset", |partition| partition.log_end_offset),
-            ("partition_size_bytes", "Payload bytes", |partition| partition.size_bytes as i64),
+            ("partition_start_offset", "First offset kept", |partition| {
+                partition.log_start_offset
+            }),
+            ("partition_end_offset", "Log end offset", |partition| {
+                partition.log_end_offset
+            }),
+            ("partition_size_bytes", "Payload bytes", |partition| {
+                partition.size_bytes as i64
+            }),
         ];
         for (name, help, value) in figures {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for partition in self.reports.iter().flat_map(|(_, report)| &report.partitions) {
                 // A topic that was deleted since has no name any more, and no series.
-                let Some(topic) = self.image.topic(partition.topic_id) else { continue };
+                let Some(topic) = self.image.topic(partition.topic_id) else {
+                    continue;
+                };
                 let number = partition.partition.to_string();
                 let labels = [("topic", topic.name.as_str()), ("partition", number.as_str())];
                 metric.encode_family(&labels)?.encode_gauge(&value(partition))?;
@@ -156,18 +220,25 @@ impl Page {
 }
 
 fn counter(metric: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
-    metric.encode_family(labels)?.encode_counter::<NoLabelSet, u64, u64>(&value, None)
+    metric
+        .encode_family(labels)?
+        .encode_counter::<NoLabelSet, u64, u64>(&value, None)
 }
 
 fn gauge(metric: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
-    metric.encode_family(labels)?.encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX))
+    metric
+        .encode_family(labels)?
+        .encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 fn histogram_of(metric: &mut MetricEncoder<'_>, histogram: &LatencyHistogram) -> fmt::Result {
-    let bounds = LATENCY_BOUNDS_US.iter().map(|bound| *bound as f64 / MICROSECONDS_PER_SECOND);
-    // The crate writes the largest number as +Inf.
-    let buckets: Vec<(f64, u64)> =
-        bounds.chain([f64::MAX]).zip(histogram.buckets().iter().copied()).collect();
+    let bounds = LATENCY_BOUNDS_US
+        .iter()
+        .map(|bound| *bound as f64 / MICROSECONDS_PER_SECOND);
+    let buckets: Vec<(f64, u64)> = bounds
+        .chain([f64::INFINITY])
+        .zip(histogram.buckets().iter().copied())
+        .collect();
     let sum = histogram.sum_us() as f64 / MICROSECONDS_PER_SECOND;
     metric.encode_histogram::<NoLabelSet>(sum, histogram.count(), &buckets, None)
 }
@@ -183,8 +254,16 @@ mod tests {
 
     #[test]
     fn the_page_has_a_line_for_each_figure() {
-        let mut report = ShardReport { flushes: 7, connections: 2, ..ShardReport::default() };
-        report.requests.push(RequestCount { api_key: 0, code: ErrorCode::NotLeaderOrFollower, count: 3 });
+        let mut report = ShardReport {
+            flushes: 7,
+            connections: 2,
+            ..ShardReport::default()
+        };
+        report.requests.push(RequestCount {
+            api_key: 0,
+            code: ErrorCode::NotLeaderOrFollower,
+            count: 3,
+        });
         report.phases.flush.record(Duration::from_micros(250));
         report.phases.flush.record(Duration::from_secs(100));
         let page = render(NodeId(1), vec![(2, report)], Arc::default(), 5).unwrap();

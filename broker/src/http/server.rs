@@ -26,7 +26,9 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// The endpoint could not be bound.
 #[derive(Debug, Error)]
-#[error("HTTP cannot listen on {address}: {source}; choose another port by --http-port, or set strandline.http.enable=false")]
+#[error(
+    "HTTP cannot listen on {address}: {source}; choose another port by --http-port, or set strandline.http.enable=false"
+)]
 pub struct HttpError {
     address: SocketAddr,
     source: io::Error,
@@ -58,7 +60,9 @@ impl Server {
         shards: &[ShardHandle],
         connections: ConnectionLimits,
     ) -> Result<Option<Self>, HttpError> {
-        let Some(address) = config.http_address else { return Ok(None) };
+        let Some(address) = config.http_address else {
+            return Ok(None);
+        };
         let failed = |source| HttpError { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -69,7 +73,11 @@ impl Server {
             connections,
             scrape: Mutex::new(()),
         });
-        Ok(Some(Self { listener, address, state }))
+        Ok(Some(Self {
+            listener,
+            address,
+            state,
+        }))
     }
 
     /// The bound address.
@@ -101,7 +109,11 @@ impl Server {
 async fn ready(State(endpoint): State<Arc<Endpoint>>) -> (StatusCode, &'static str) {
     let image = endpoint.images.latest();
     let mut live = 0..endpoint.shards.len() as u32;
-    let serves = |shard| image.broker(endpoint.node.broker(shard)).is_some_and(|broker| !broker.fenced);
+    let serves = |shard| {
+        image
+            .broker(endpoint.node.broker(shard))
+            .is_some_and(|broker| !broker.fenced)
+    };
     match live.all(serves) {
         true => (StatusCode::OK, "ready\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "starting\n"),

@@ -248,7 +248,12 @@ fn read_node_file(directory: &Path) -> Result<Option<NodeFile>, DirectoryError> 
     }
     let text = match fs::read_to_string(directory.join(NODE_FILE)) {
         Ok(text) => text,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
             return Ok(None);
         }
         Err(error) => return Err(refuse(directory, &format!("node.toml cannot be read: {error}"))),

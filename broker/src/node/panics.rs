@@ -6,7 +6,10 @@ use std::io::Write;
 pub(super) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.payload();
-        let text = text.downcast_ref::<&str>().copied().or(text.downcast_ref::<String>().map(String::as_str));
+        let text = text
+            .downcast_ref::<&str>()
+            .copied()
+            .or(text.downcast_ref::<String>().map(String::as_str));
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let thread = std::thread::current();
         let line = format!(

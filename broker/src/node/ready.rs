@@ -31,16 +31,31 @@ fn lines(config: &BrokerConfig, http: Option<SocketAddr>, started: &[StartedShar
     let mut text = format!("ready: node {}", config.node_id);
     for (index, listener) in config.listeners.iter().enumerate() {
         let addresses = started.iter().map(|shard| shard.addresses[index].to_string());
-        let _ = write!(text, ", {} {}", listener.name, addresses.collect::<Vec<_>>().join(" "));
+        let _ = write!(
+            text,
+            ", {} {}",
+            listener.name,
+            addresses.collect::<Vec<_>>().join(" ")
+        );
     }
     if let Some(http) = http {
         let _ = write!(text, ", HTTP {http}");
     }
     text.push('\n');
-    let (host, port) = config.listeners[0].advertised.of_shard(0, started[0].addresses[0].port());
-    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let (host, port) = config.listeners[0]
+        .advertised
+        .of_shard(0, started[0].addresses[0].port());
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host
+    };
     let bootstrap = format!("{host}:{port}");
-    let bootstrap = if bootstrap == BOOTSTRAP_DEFAULT { String::new() } else { format!("-b {bootstrap} ") };
+    let bootstrap = if bootstrap == BOOTSTRAP_DEFAULT {
+        String::new()
+    } else {
+        format!("-b {bootstrap} ")
+    };
     let strandctl = format!("cargo run -qr -p strandctl -- {bootstrap}");
     let _ = writeln!(
         text,

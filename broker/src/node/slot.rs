@@ -20,7 +20,10 @@ struct Slot {
 impl ImageSlot {
     /// A slot that holds `image`, which nobody is told of.
     pub fn new(image: Arc<ClusterImage>) -> Self {
-        Self(Arc::new(Mutex::new(Slot { image, announced: false })))
+        Self(Arc::new(Mutex::new(Slot {
+            image,
+            announced: false,
+        })))
     }
 
     /// Puts a newer image in; true if the shard must be told (it has taken the one before).

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::tokio_stopgap::TokioRuntime;
 use strandline_core::metadata::{
     Answer, ClusterImage, Command, Endpoint, NodeRegistration, ShardRegistration,
 };
 use strandline_runtime::SocketAddr;
-use strandline_runtime::glommio_runtime::{ExecutorError, HostError, ShardExecutorOptions, ShardHandle, check_host};
+use strandline_runtime::glommio_runtime::{
+    ExecutorError, HostError, ShardExecutorOptions, ShardHandle, check_host,
+};
 use strandline_runtime::glommio_runtime::{QueueShares, spawn_shard};
 use strandline_runtime::mailbox::{Receiver, mailbox};
-use super::tokio_stopgap::TokioRuntime;
 use strandline_storage::disk::GlommioDisk;
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -97,7 +99,9 @@ pub fn run(config: BrokerConfig, directories: Inspected) -> Result<(), StartErro
     let directories = directories.open()?;
     let (database, image) = open_quorum(&directories)?;
     let config = Arc::new(config);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let local = tokio::task::LocalSet::new();
     let store = ThreadedStore::start(database)?;
     local.block_on(&runtime, run_control(config, directories, store, image))
@@ -105,14 +109,21 @@ pub fn run(config: BrokerConfig, directories: Inspected) -> Result<(), StartErro
 
 fn open_quorum(directories: &Directories) -> Result<(Database, ClusterImage), StartError> {
     let path = directories.quorum_file();
-    let failed = |source| StartError::Store { path: path.clone(), source };
+    let failed = |source| StartError::Store {
+        path: path.clone(),
+        source,
+    };
     let database = Database::open(&path).map_err(failed)?;
     let image = database.load().map_err(failed)?;
     if let Some(stored) = image.cluster_id()
         && stored != directories.cluster_id()
     {
         let expected = directories.cluster_id();
-        return Err(StartError::OtherCluster { path, stored, expected });
+        return Err(StartError::OtherCluster {
+            path,
+            stored,
+            expected,
+        });
     }
     Ok((database, image))
 }
@@ -126,23 +137,44 @@ async fn run_control(
     let mut quorum = SingleQuorum::new(store, image, SNAPSHOT_BYTES_MIN);
     if quorum.image().cluster_id().is_none() {
         let cluster_id = directories.cluster_id();
-        let answers = quorum.commit(vec![Command::InitializeCluster { cluster_id }]).await?;
-        assert_eq!(answers, [Answer::Whole(Ok(()))], "an empty log takes its cluster's id");
+        let answers = quorum
+            .commit(vec![Command::InitializeCluster { cluster_id }])
+            .await?;
+        assert_eq!(
+            answers,
+            [Answer::Whole(Ok(()))],
+            "an empty log takes its cluster's id"
+        );
     }
     let connections = ConnectionLimits::default();
     let (client, inbox) = ControlClient::new(config.shards);
     let (addresses, mailboxes): (Vec<_>, Vec<_>) = (0..config.shards)
         .map(|_| {
             let (sender, receiver) = mailbox(SHARD_MAILBOX_CAPACITY);
-            (ShardAddress { mailbox: sender, image: ImageSlot::new(quorum.image().clone()) }, receiver)
+            (
+                ShardAddress {
+                    mailbox: sender,
+                    image: ImageSlot::new(quorum.image().clone()),
+                },
+                receiver,
+            )
         })
         .unzip();
     let http = http::Server::bind(&config, &addresses, connections.clone()).await?;
-    let executors = start_shards(&config, &directories, &client, &connections, &addresses, mailboxes)?;
+    let executors = start_shards(
+        &config,
+        &directories,
+        &client,
+        &connections,
+        &addresses,
+        mailboxes,
+    )?;
     signals::stop_on_signal(client.clone())?;
 
     let (ready, started) = oneshot::channel();
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned();
     let register = {
         let config = config.clone();
         Box::new(move |started: &[StartedShard]| {
@@ -220,7 +252,10 @@ fn listeners(config: &BrokerConfig, shard: u32) -> Vec<ShardListener> {
             0 => 0,
             base => base + shard as u16,
         };
-        ShardListener { name: listener.name.clone(), address: SocketAddr::new(listener.bind, port) }
+        ShardListener {
+            name: listener.name.clone(),
+            address: SocketAddr::new(listener.bind, port),
+        }
     };
     config.listeners.iter().map(listener).collect()
 }
@@ -232,7 +267,11 @@ fn executor_options(config: &BrokerConfig, shard: u32) -> ShardExecutorOptions {
     ShardExecutorOptions {
         name: format!("shard-{shard}"),
         cpu: (!cores.is_empty()).then(|| cores[shard as usize % cores.len()]),
-        spin: if exclusive { config.shard_spin } else { std::time::Duration::ZERO },
+        spin: if exclusive {
+            config.shard_spin
+        } else {
+            std::time::Duration::ZERO
+        },
         preempt_timer: config.shard_preempt,
         ring_depth: config.shard_ring_depth,
         io_memory_bytes: config.shard_io_memory_bytes,
@@ -264,7 +303,11 @@ fn endpoints(config: &BrokerConfig, shard: u32, started: &StartedShard) -> Vec<E
     let pairs = config.listeners.iter().zip(&started.addresses);
     let endpoint = |(listener, address): (&crate::config::broker::Listener, &SocketAddr)| {
         let (host, port) = listener.advertised.of_shard(shard, address.port());
-        Endpoint { listener: listener.name.clone(), host, port }
+        Endpoint {
+            listener: listener.name.clone(),
+            host,
+            port,
+        }
     };
     pairs.map(endpoint).collect()
 }

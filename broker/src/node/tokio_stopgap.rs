@@ -28,7 +28,9 @@ impl Runtime for TokioRuntime {
         Monotonic(self.0.elapsed().as_nanos() as u64)
     }
     fn wall_clock_ms(&self) -> i64 {
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+        SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |d| d.as_millis() as i64)
     }
     fn random_u64(&self) -> u64 {
         0
