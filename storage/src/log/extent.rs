@@ -103,8 +103,10 @@ async fn write_extents<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> 
         return Ok(());
     }
     let state = &mut *state;
+    // A run that an append sealed while these were written is in no segment: it waits for its own extent.
+    let written_end = runs.last().expect("there are runs").end_offset;
     for run in &mut state.runs {
-        if run.state == RunState::Sealed {
+        if run.state == RunState::Sealed && run.end_offset <= written_end {
             run.state = RunState::Written;
         }
     }
