@@ -198,6 +198,12 @@ pub struct NullBrokerArgs {
     /// Newest bytes of each partition to keep in memory for consumers; 0 serves no Fetch.
     #[arg(long, default_value = "0", value_parser = parse_bytes)]
     pub retain_bytes: usize,
+    /// Stall once after so many records, to see what a tool makes of it.
+    #[arg(long, value_name = "RECORDS", requires = "pause_for")]
+    pub pause_after: Option<u64>,
+    /// How long to stall.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "pause_after")]
+    pub pause_for: Option<Duration>,
 }
 
 /// Options of `limits`.

@@ -2,7 +2,7 @@
 
 use crate::cli::{Cli, Command, NullBrokerArgs, RunArgs};
 use crate::exit::Exit;
-use crate::null_broker::{JournalOptions, NullBroker, NullBrokerOptions};
+use crate::null_broker::{JournalOptions, NullBroker, NullBrokerOptions, Pause};
 use crate::{compare, limits, report, run};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -71,6 +71,13 @@ fn execute_null_broker(args: &NullBrokerArgs) -> io::Result<Exit> {
         brokers: args.brokers,
         journal,
         retain_bytes: args.retain_bytes,
+        pause: args
+            .pause_after
+            .zip(args.pause_for)
+            .map(|(after_records, duration)| Pause {
+                after_records,
+                duration,
+            }),
     })?;
     println!("{}", broker.ready_line());
     io::stdout().flush()?;

@@ -25,6 +25,7 @@ fn broker(brokers: u16, retain_bytes: usize, journal: Option<&Path>) -> NullBrok
             bytes: 0,
         }),
         retain_bytes,
+        pause: None,
     })
     .unwrap()
 }

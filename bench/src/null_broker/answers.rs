@@ -107,6 +107,7 @@ impl Exchange<'_> {
     fn produce<'a>(&self, body: &'a [u8], out: &mut BytesMut) -> Result<Reply<'a>, WireError> {
         let request = produce::decode_request(self.header.api_version, body)?;
         let mut batches = Vec::with_capacity(request.topics.item_count());
+        let mut records = 0;
         let mut answers = Grouped::with_capacity(1, request.topics.item_count());
         for (name, partitions) in request.topics.iter() {
             let topic = match name {
@@ -123,7 +124,8 @@ impl Exchange<'_> {
                         (log.append(batch, self.shared.topics.retain_bytes()), batch)
                     });
                 answers.push(match offset {
-                    Some((Some(base_offset), batch)) => {
+                    Some((Some((base_offset, count)), batch)) => {
+                        records += count;
                         batches.push(batch);
                         let mut answer = ProducePartitionResponse::error(partition.index, ErrorCode::None);
                         answer.base_offset = base_offset;
@@ -139,6 +141,7 @@ impl Exchange<'_> {
                 });
             }
         }
+        self.shared.gate.pass(records);
         if request.acks != 0 {
             let frame = begin_frame(out);
             encode_response_header(

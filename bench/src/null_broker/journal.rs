@@ -1,6 +1,6 @@
 //! One file, one ring, group commit: whatever arrived while the last commit was in flight is the next one.
 
-use crate::direct_io::{AlignedBuffer, PAGE, create_filled};
+use crate::direct_io::{AlignedBuffer, PAGE, create_filled, in_memory_file_system};
 use crate::ring::Ring;
 use std::fs::File;
 use std::io::{self, Write};
@@ -63,6 +63,12 @@ impl Journal {
     /// Fills the file and starts the thread.
     pub fn open(options: &JournalOptions) -> io::Result<Self> {
         std::fs::create_dir_all(&options.directory)?;
+        if let Some(kind) = in_memory_file_system(&options.directory)? {
+            let directory = options.directory.display();
+            return Err(io::Error::other(format!(
+                "{directory} is on {kind}: nothing is durable there"
+            )));
+        }
         let bytes = options
             .bytes
             .next_multiple_of(PAGE as u64)

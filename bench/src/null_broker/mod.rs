@@ -7,11 +7,14 @@
 mod answers;
 mod connection;
 mod journal;
+mod pause;
 mod topics;
 
 pub use journal::{Journal, JournalOptions};
+pub use pause::Pause;
 
 use answers::Node;
+use pause::Gate;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +33,8 @@ pub struct NullBrokerOptions {
     pub journal: Option<JournalOptions>,
     /// How many bytes of a partition's newest records to keep for consumers; 0 serves no Fetch at all.
     pub retain_bytes: usize,
+    /// A stall to inject; `None` never stalls.
+    pub pause: Option<Pause>,
 }
 
 /// A running reference broker; dropping it stops it.
@@ -46,6 +51,7 @@ struct Shared {
     topics: Topics,
     journal: Option<Journal>,
     nodes: Vec<Node>,
+    gate: Gate,
     stopping: AtomicBool,
     /// The open connections, to be shut down at the end.
     connections: Mutex<Vec<Arc<TcpStream>>>,
@@ -75,6 +81,7 @@ impl NullBroker {
             topics: Topics::new(options.retain_bytes),
             journal: options.journal.as_ref().map(Journal::open).transpose()?,
             nodes,
+            gate: Gate::new(options.pause),
             stopping: AtomicBool::new(false),
             connections: Mutex::new(Vec::new()),
         });
@@ -97,6 +104,11 @@ impl NullBroker {
     /// Where it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Records produced so far.
+    pub fn records(&self) -> u64 {
+        self.shared.gate.records()
     }
 
     /// The line by which whoever started this process learns the addresses, as our broker prints it.

@@ -92,11 +92,11 @@ impl Topic {
 }
 
 impl Partition {
-    /// Gives `batch` the next offsets; `None` when it is not even the header of a batch.
-    pub(super) fn append(&mut self, batch: &[u8], retain_bytes: usize) -> Option<i64> {
-        let records = i64::from(BatchHeader::decode(batch).ok()?.record_count.max(1));
+    /// Gives `batch` the next offsets and returns the first and their number; `None` when it is not even the header of a batch.
+    pub(super) fn append(&mut self, batch: &[u8], retain_bytes: usize) -> Option<(i64, u64)> {
+        let records = BatchHeader::decode(batch).ok()?.record_count.max(1);
         let base_offset = self.next_offset;
-        self.next_offset += records;
+        self.next_offset += i64::from(records);
         if retain_bytes > 0 {
             let mut kept = BytesMut::from(batch);
             set_base_offset(&mut kept, base_offset);
@@ -109,7 +109,7 @@ impl Partition {
                 self.kept_bytes -= oldest.len();
             }
         }
-        Some(base_offset)
+        Some((base_offset, u64::from(records.unsigned_abs())))
     }
 
     pub(super) fn end_offset(&self) -> i64 {

@@ -82,7 +82,7 @@ impl Run<'_> {
             target: TargetFacts {
                 description: match &self.args.bootstrap_server {
                     Some(_) => "a broker that was running".to_owned(),
-                    None => format!("{:?}, started for this run", self.args.broker),
+                    None => format!("{}, started for this run", self.args.broker.describe()),
                 },
                 bootstrap_servers: self.bootstrap.clone(),
                 leaders: self.layout.leaders.len(),

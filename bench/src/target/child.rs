@@ -1,9 +1,11 @@
 //! A broker as a child process, with its data under the run's folder: never in memory, never outliving the run.
 
+use super::orphan::end_with_parent;
 use crate::direct_io::in_memory_file_system;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -33,6 +35,17 @@ pub enum ChildKind {
     Null,
     /// The reference broker with its journal: the floor of a durable acknowledgement.
     NullDurable,
+}
+
+impl ChildKind {
+    /// What reports call it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Strandline => "Strandline",
+            Self::Null => "the reference broker without a journal",
+            Self::NullDurable => "the reference broker with its journal",
+        }
+    }
 }
 
 /// How to start it.
@@ -75,7 +88,10 @@ impl ChildBroker {
         let log = File::create(&log_path).map_err(|error| format!("{}: {error}", log_path.display()))?;
         let mut command = command(options, &data)?;
         let program = command.get_program().to_string_lossy().into_owned();
+        end_with_parent(&mut command);
         let mut child = command
+            // A group of its own: Ctrl-C in the terminal ends the run, and the run ends the broker.
+            .process_group(0)
             .args(&options.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

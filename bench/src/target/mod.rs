@@ -1,5 +1,6 @@
 //! What is being measured: a broker that runs somewhere, or one started for this run as a child process.
 
 mod child;
+mod orphan;
 
 pub use child::{ChildBroker, ChildKind, ChildOptions};

@@ -1,0 +1,154 @@
+//! A broker stalls once. Everybody who wanted to send meanwhile waited: the open loop says so, the closed loop hides it.
+//!
+//! Bounds are one-sided where a loaded machine could move them: extra delay only adds to what is asserted.
+
+// Helpers of tests may unwrap as tests do.
+#![allow(clippy::unwrap_used)]
+
+use clap::Parser;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use strandline_bench::cli::{Cli, Command, RunArgs};
+use strandline_bench::exit::Exit;
+use strandline_bench::null_broker::{NullBroker, NullBrokerOptions, Pause};
+use strandline_bench::run::{Finished, run};
+
+const PAUSE: Duration = Duration::from_millis(400);
+
+fn broker(pause: Option<Pause>) -> NullBroker {
+    NullBroker::start(&NullBrokerOptions {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        brokers: 1,
+        journal: None,
+        retain_bytes: 0,
+        pause,
+    })
+    .unwrap()
+}
+
+fn args(broker: &NullBroker, output: &tempfile::TempDir, options: &str) -> RunArgs {
+    let bootstrap = broker.addresses()[0].to_string();
+    let output = output.path().display().to_string();
+    let all = [
+        "strandline-bench",
+        "run",
+        "--quiet",
+        "-b",
+        &bootstrap,
+        "--output",
+        &output,
+    ];
+    match Cli::parse_from(all.into_iter().chain(options.split_whitespace())).command {
+        Command::Run(args) => *args,
+        _ => unreachable!("the command is run"),
+    }
+}
+
+fn finish(broker: &NullBroker, options: &str) -> Finished {
+    let output = tempfile::tempdir().unwrap();
+    run(&args(broker, &output, options), &Arc::new(AtomicBool::new(false))).unwrap()
+}
+
+#[test]
+fn open_and_closed_loop_see_different_brokers() {
+    // 1,000 records a second for a second and a half; the stall takes 400 ms of it. Records due in its first half, 200 of 1,500,
+    // wait for 200 ms and more: so the slowest 13% do, and the 90th percentile lies among them.
+    let pause = Pause {
+        after_records: 500,
+        duration: PAUSE,
+    };
+    let stalled = broker(Some(pause));
+    let open = finish(&stalled, "--rate 1k --warm-up 0 --duration 1500ms --partitions 3").report;
+    let half = PAUSE.as_nanos() as u64 / 2;
+    let response = open.latency.response.unwrap();
+    assert_eq!(response.count, 1500, "none is dropped");
+    assert!(response.p90_ns >= half, "{response:?}");
+    assert!(
+        response.max_ns as f64 >= PAUSE.as_nanos() as f64 * 0.99,
+        "{response:?}"
+    );
+    // Uniform arrivals in a stall of length P wait between P and 0: the mean over all is at least P * P / 2 / T.
+    let seconds = PAUSE.as_secs_f64();
+    assert!(
+        response.mean_ns / 1e9 >= seconds * seconds / 2.0 / 1.5 * 0.95,
+        "{response:?}"
+    );
+
+    // The closed loop stops asking during the stall: of all its samples only those in flight notice.
+    let stalled = broker(Some(Pause {
+        after_records: 5000,
+        duration: PAUSE,
+    }));
+    let closed = finish(
+        &stalled,
+        "--rate max --warm-up 0 --duration 1500ms --partitions 3",
+    )
+    .report;
+    let response = closed.latency.response.unwrap();
+    assert!(
+        response.max_ns as f64 >= PAUSE.as_nanos() as f64 * 0.99,
+        "the stall was there: {response:?}"
+    );
+    assert!(response.p90_ns < half, "{response:?}");
+    assert!(
+        closed
+            .verdict
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("closed loop"))
+    );
+}
+
+#[test]
+fn a_broker_that_goes_away_leaves_partial_results_and_is_told() {
+    let broker = broker(None);
+    let output = tempfile::tempdir().unwrap();
+    let args = args(&broker, &output, "--rate 2k --warm-up 0 --duration 600ms");
+    let running = std::thread::spawn(move || run(&args, &Arc::new(AtomicBool::new(false))));
+    while broker.records() < 100 {
+        std::thread::yield_now();
+    }
+    drop(broker);
+    let finished = running.join().unwrap().unwrap();
+    let report = &finished.report;
+    assert_eq!(finished.exit, Exit::Invalid);
+    assert!(
+        report.records.acknowledged >= 90 && report.records.acknowledged < 1200,
+        "{:?}",
+        report.records
+    );
+    assert_eq!(
+        report.records.offered, 1200,
+        "what was never sent was offered all the same"
+    );
+    assert!(report.tool.connections_lost > 0);
+    assert!(output.path().join("run.json").is_file());
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_has() {
+    let broker = broker(None);
+    let output = tempfile::tempdir().unwrap();
+    let args = args(&broker, &output, "--rate 2k --warm-up 0 --duration 1h");
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    let running = std::thread::spawn(move || run(&args, &flag));
+    while broker.records() < 100 {
+        std::thread::yield_now();
+    }
+    interrupted.store(true, Ordering::Relaxed);
+    let finished = running.join().unwrap().unwrap();
+    assert_eq!(finished.exit, Exit::Invalid);
+    assert!(
+        finished
+            .report
+            .verdict
+            .reasons
+            .iter()
+            .any(|reason| reason.contains("interrupted"))
+    );
+    assert!(finished.report.records.acknowledged >= 90);
+    assert!(output.path().join("series.csv").is_file());
+}
