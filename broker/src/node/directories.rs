@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use strandline_core::metadata::{NodeId, SHARDS_PER_NODE_MAX};
@@ -55,11 +56,18 @@ pub struct Inspected {
     shards: u32,
 }
 
-/// The open data directories of a node; locked until dropped.
+/// The open data directories of a node.
 pub struct Directories {
     paths: Vec<PathBuf>,
     files: Vec<NodeFile>,
-    _locks: Vec<File>,
+    locks: DirectoryLocks,
+}
+
+/// Keeps other processes out of the data directories until the last clone is dropped: the node holds one as long as
+/// any of its threads may write.
+#[derive(Clone)]
+pub struct DirectoryLocks {
+    _files: Arc<Vec<File>>,
 }
 
 impl Inspected {
@@ -126,6 +134,15 @@ impl Inspected {
             locks.push(lock(path)?);
             probe_direct(path)?;
         }
+        // Another process may have formatted them, run and ended since they were looked at.
+        for (at, path) in self.paths.iter().enumerate() {
+            if read_node_file(path)?.as_ref() != self.found.as_ref().map(|files| &files[at]) {
+                return Err(refuse(
+                    path,
+                    "another process changed it during this start: start again",
+                ));
+            }
+        }
         let files = match self.found {
             Some(mut files) => {
                 for file in &mut files {
@@ -151,7 +168,9 @@ impl Inspected {
         let directories = Directories {
             paths: self.paths,
             files,
-            _locks: locks,
+            locks: DirectoryLocks {
+                _files: Arc::new(locks),
+            },
         };
         directories.write()?;
         directories.make_shard_folders()?;
@@ -160,6 +179,11 @@ impl Inspected {
 }
 
 impl Directories {
+    /// A hold on the locks that outlives this value.
+    pub fn locks(&self) -> DirectoryLocks {
+        self.locks.clone()
+    }
+
     /// The cluster that the node was formatted for.
     pub fn cluster_id(&self) -> Uuid {
         self.files[0].cluster_id

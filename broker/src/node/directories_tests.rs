@@ -128,3 +128,35 @@ fn what_is_not_this_nodes_is_refused_and_left_alone() {
             .contains("not a directory")
     );
 }
+
+#[test]
+fn the_lock_lasts_as_long_as_the_last_hold_on_it() {
+    let root = tempfile::tempdir().unwrap();
+    let both = paths(&root, 2);
+    let running = started(&both, Some(2));
+    let hold = running.locks();
+    drop(running);
+    let second = look(&both, 1, None).unwrap().open();
+    assert!(
+        second
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("another process has it open")
+    );
+    drop(hold);
+    look(&both, 1, None).unwrap().open().unwrap();
+}
+
+#[test]
+fn a_directory_formatted_since_it_was_looked_at_is_not_formatted_again() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = paths(&root, 1);
+    let late = look(&paths, 1, Some(1)).unwrap();
+    let first = started(&paths, Some(1));
+    let cluster = first.cluster_id();
+    drop(first);
+    assert!(late.open().err().unwrap().to_string().contains("start again"));
+    let again = look(&paths, 1, None).unwrap().open().unwrap();
+    assert_eq!(again.cluster_id(), cluster);
+}
