@@ -89,9 +89,6 @@ pub(crate) async fn recover<D: Disk>(disk: &D, options: &StoreOptions, mut repla
     let mut ring = RingEnd { at: start.at(), sequence: start.sequence(), checksum: start.previous };
     let mut marks = Vec::new();
     let mut torn = plan.torn;
-    if plan.unknown_incarnation {
-        replay.indict_all("the newest checkpoint slot is lost");
-    }
     for planned in &plan.entries {
         if planned.rot_before {
             replay.indict_all("a journal entry that was acknowledged is missing");
@@ -109,6 +106,9 @@ pub(crate) async fn recover<D: Disk>(disk: &D, options: &StoreOptions, mut repla
         }
         marks.push(*found);
         ring = RingEnd { at: found.end(), sequence: found.sequence(), checksum: found.header.checksum };
+    }
+    if plan.unknown_incarnation {
+        replay.indict_all("the checkpoint is older than the journal");
     }
     if plan.rot_at_end {
         replay.indict_all("a journal entry that was acknowledged is missing");

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use strandline_storage::disk::Disk;
 use strandline_storage::{
-    AppendError, Appended, Log, ReadRequest, Sequence, Stopped, StoreObserver, StoreOptions, TopicPartitionId,
+    AppendError, Appended, Log, ReadError, ReadRequest, Sequence, Stopped, StoreObserver, StoreOptions, TopicPartitionId,
 };
 use strandline_wire::batch::{Batch, BatchBuilder, ValidatedBatch, ValidationRules, batches, records, validate};
 
@@ -61,14 +61,17 @@ pub async fn put<D: Disk>(log: &Log<D>, value: &[u8]) -> i64 {
     appended.base_offset
 }
 
-/// All records from `from` to the log's end: offset and value.
+/// All records from `from` to the log's end, or to its damage: offset and value.
 pub async fn read_all<D: Disk>(log: &Log<D>, from: i64) -> Vec<(i64, Vec<u8>)> {
     let mut all = Vec::new();
     let mut next = from;
     loop {
         let request =
             ReadRequest { offset: next, max_bytes: 100_000, upper_bound: log.end_offset(), at_least_one: true };
-        let result = log.read(request).await.unwrap();
+        let result = match log.read(request).await {
+            Err(ReadError::Damaged { from, .. }) if from == next => return all,
+            result => result.unwrap(),
+        };
         if result.batches.is_empty() {
             return all;
         }
