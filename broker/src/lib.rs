@@ -5,7 +5,7 @@ pub mod cli;
 pub mod config;
 mod connection;
 pub mod control;
-pub mod http;
 mod handlers;
+pub mod http;
 pub mod node;
 pub mod shard;

@@ -12,7 +12,9 @@ use strandline::node::{self, StartError};
 use tracing_subscriber::EnvFilter;
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("Strandline runs on Linux only (it is built on io_uring): build it in a Linux machine or container");
+compile_error!(
+    "Strandline runs on Linux only (it is built on io_uring): build it in a Linux machine or container"
+);
 
 /// The node ran, and failed.
 const EXIT_FAILED: u8 = 1;
@@ -26,7 +28,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("strandline: {error}");
-            ExitCode::from(if error.while_running() { EXIT_FAILED } else { EXIT_NOT_STARTED })
+            ExitCode::from(if error.while_running() {
+                EXIT_FAILED
+            } else {
+                EXIT_NOT_STARTED
+            })
         }
     }
 }
@@ -34,11 +40,19 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<(), StartError> {
     let (settings, unknown_variables) = arguments.settings(std::env::vars())?;
     let mut warnings = check::check(&settings)?;
-    warnings.extend(unknown_variables.iter().map(|name| format!("the variable {name} is no key")));
+    warnings.extend(
+        unknown_variables
+            .iter()
+            .map(|name| format!("the variable {name} is no key")),
+    );
     let machine = Machine::detect();
     let identity = resolve::identity(&settings, &machine)?;
-    let directories =
-        Inspected::look(&identity.log_dirs, identity.node_id, identity.shards_asked, identity.shards_default)?;
+    let directories = Inspected::look(
+        &identity.log_dirs,
+        identity.node_id,
+        identity.shards_asked,
+        identity.shards_default,
+    )?;
     let config = resolve::resolve(&settings, &identity, directories.shards(), &machine)?;
     if arguments.print_config {
         // A closed pipe (`| head`) is no error.
@@ -57,9 +71,13 @@ fn run(arguments: &Arguments) -> Result<(), StartError> {
 
 fn start_logging(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     match format {
-        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Text => builder
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .init(),
         LogFormat::Json => builder.json().init(),
     }
 }

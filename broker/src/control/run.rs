@@ -4,22 +4,19 @@
 //! serves by that image; its brokers are unfenced; and at the end every shard is stopped before the quorum is.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use futures_util::future::{Either, FutureExt, pending, select};
-use strandline_core::metadata::{
-    Answer, BrokerEpoch, ClusterImage, Command, MetadataOffset, NodeId, NodeRegistration,
-};
+use strandline_core::metadata::{Answer, BrokerEpoch, Command, MetadataOffset, NodeId, NodeRegistration};
 use strandline_runtime::Runtime;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::client::{ControlError, ControlInbox, Proposal, Report};
+use super::client::{ControlClient, ControlError, ControlInbox, Proposal, Report};
 use super::quorum::{Quorum, QuorumError};
 pub use super::shards::ShardHandle;
 use super::shards::Shards;
 use super::waiting::Waiting;
-use crate::node::context::StartedShard;
+use crate::node::context::{ImageSlot, StartedShard};
 
 /// Proposals committed as one; what more waits goes with the next commit.
 const PROPOSALS_PER_COMMIT_MAX: usize = 512;
@@ -75,6 +72,8 @@ pub struct Control<R, Q> {
     pub quorum: Q,
     /// What is asked of it.
     pub inbox: ControlInbox,
+    /// Keeps the inbox open while the loop runs.
+    pub client: ControlClient,
     /// The node's shards, by number.
     pub shards: Vec<ShardHandle>,
     /// This node.
@@ -83,8 +82,8 @@ pub struct Control<R, Q> {
     pub register: Register,
     /// Told once every shard serves, with what they bound.
     pub ready: oneshot::Sender<Vec<StartedShard>>,
-    /// Told of each image: the HTTP endpoint names topics by it.
-    pub published: Box<dyn Fn(&Arc<ClusterImage>)>,
+    /// Where readers beside the shards find the newest image.
+    pub images: ImageSlot,
 }
 
 enum Phase {
@@ -107,7 +106,7 @@ struct State<R, Q> {
     node: NodeId,
     register: Option<Register>,
     ready: Option<oneshot::Sender<Vec<StartedShard>>>,
-    published: Box<dyn Fn(&Arc<ClusterImage>)>,
+    images: ImageSlot,
     failure: Option<NodeFailure>,
 }
 
@@ -123,7 +122,7 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
     /// # Errors
     /// [`NodeFailure`], the first one; the shards were stopped for it.
     pub async fn run(self) -> Result<(), NodeFailure> {
-        let mut inbox = self.inbox;
+        let (mut inbox, _keep_open) = (self.inbox, self.client);
         let mut state = State {
             runtime: self.runtime,
             quorum: self.quorum,
@@ -133,7 +132,7 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
             node: self.node,
             register: Some(self.register),
             ready: Some(self.ready),
-            published: self.published,
+            images: self.images,
             failure: None,
         };
         while !state.shards.all_ended() {
@@ -167,7 +166,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         let messages = pin!(select(reports, proposals).then(async |message| match message {
             Either::Left((Some(report), _)) => Event::Report(report),
             Either::Right((Some(proposal), _)) => Event::Proposal(proposal),
-            // The loop's own owner holds a client, so that the lanes never end before the loop.
+            // The loop holds a client itself, so that the lanes never end before it.
             Either::Left((None, _)) | Either::Right((None, _)) => pending().await,
         }));
         match select(messages, pin!(deadline)).await {
@@ -294,7 +293,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             Ok(answers) => {
                 let image = self.quorum.image();
                 self.shards.publish(image);
-                (self.published)(image);
+                self.images.publish(image.clone());
                 Ok(answers)
             }
             Err(QuorumError::Full(text)) => Err(ControlError::Storage(text)),
@@ -322,3 +321,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -58,6 +58,7 @@ impl Server {
     pub async fn bind(
         config: &BrokerConfig,
         shards: &[ShardHandle],
+        images: ImageSlot,
         connections: ConnectionLimits,
     ) -> Result<Option<Self>, HttpError> {
         let Some(address) = config.http_address else {
@@ -68,7 +69,7 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let state = Arc::new(Endpoint {
             shards: shards.iter().map(|shard| shard.mailbox.clone()).collect(),
-            images: ImageSlot::default(),
+            images,
             node: config.node_id,
             connections,
             scrape: Mutex::new(()),
@@ -83,11 +84,6 @@ impl Server {
     /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// Where the control loop publishes images.
-    pub fn images(&self) -> ImageSlot {
-        self.state.images.clone()
     }
 
     /// Serves until the runtime ends.

@@ -1,5 +1,6 @@
 //! A node: its data directories, its shards, and the order in which they start and stop.
 
+pub mod assemble;
 pub mod connections;
 pub mod context;
 pub mod directories;

@@ -129,6 +129,8 @@ async fn run_control(
     store: ThreadedStore,
     image: ClusterImage,
 ) -> Result<(), StartError> {
+    // Held until every shard has ended.
+    let _locks = directories.locks();
     let layout = layout(&config, directories)?;
     let quorum = SingleQuorum::new(store, image, SNAPSHOT_BYTES_MIN);
     let node = assemble(TokioRuntime::new(), quorum, config.clone(), layout).await?;
@@ -162,8 +164,6 @@ fn layout(config: &BrokerConfig, mut directories: Directories) -> Result<Layout,
             if let Err(error) = directories.mark_formatted() {
                 panic!("the shards' folders cannot be recorded as formatted: {error}");
             }
-            // The locks are held until the process ends.
-            std::mem::forget(directories);
         }),
     })
 }
