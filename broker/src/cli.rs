@@ -76,10 +76,22 @@ impl Arguments {
                 settings.set(key, &value, Origin::Flag(flag));
             }
         };
-        flag("--data-dir", "log.dirs", self.data_dir.as_ref().map(|path| path.display().to_string()));
+        flag(
+            "--data-dir",
+            "log.dirs",
+            self.data_dir.as_ref().map(|path| path.display().to_string()),
+        );
         flag("--node-id", "node.id", self.node_id.map(|id| id.to_string()));
-        flag("--shards", "strandline.shards", self.shards.map(|shards| shards.to_string()));
-        flag("--http-port", "strandline.http.port", self.http_port.map(|port| port.to_string()));
+        flag(
+            "--shards",
+            "strandline.shards",
+            self.shards.map(|shards| shards.to_string()),
+        );
+        flag(
+            "--http-port",
+            "strandline.http.port",
+            self.http_port.map(|port| port.to_string()),
+        );
         self.set_listener(&mut settings)?;
         Ok((settings, unknown))
     }
@@ -100,10 +112,22 @@ impl Arguments {
                 current.len()
             )));
         };
-        let host = self.host.as_deref().unwrap_or(&listener.host).trim_matches(['[', ']']);
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let host = self
+            .host
+            .as_deref()
+            .unwrap_or(&listener.host)
+            .trim_matches(['[', ']']);
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
         let port = self.port.unwrap_or(listener.port);
-        settings.set("listeners", &format!("{}://{host}:{port}", listener.name), Origin::Flag(origin));
+        settings.set(
+            "listeners",
+            &format!("{}://{host}:{port}", listener.name),
+            Origin::Flag(origin),
+        );
         Ok(())
     }
 }
@@ -134,22 +158,43 @@ mod tests {
     fn settings(arguments: &[&str]) -> Result<Settings, String> {
         let arguments = Arguments::parse_from(std::iter::once("strandline").chain(arguments.iter().copied()));
         let settings = arguments.settings(std::iter::empty());
-        settings.map(|(settings, _)| settings).map_err(|error| error.to_string())
+        settings
+            .map(|(settings, _)| settings)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn flags_are_keys() {
-        let settings = settings(&["--data-dir", "/d", "--node-id", "7", "--shards", "3", "--http-port", "0"]).unwrap();
-        let values = ["log.dirs", "node.id", "strandline.shards", "strandline.http.port"].map(|key| settings.get(key));
+        let settings = settings(&[
+            "--data-dir",
+            "/d",
+            "--node-id",
+            "7",
+            "--shards",
+            "3",
+            "--http-port",
+            "0",
+        ])
+        .unwrap();
+        let values =
+            ["log.dirs", "node.id", "strandline.shards", "strandline.http.port"].map(|key| settings.get(key));
         assert_eq!(values, [Some("/d"), Some("7"), Some("3"), Some("0")]);
     }
 
     #[test]
     fn host_and_port_change_the_listener() {
-        let listeners = |arguments: &[&str]| settings(arguments).unwrap().get("listeners").unwrap().to_owned();
+        let listeners =
+            |arguments: &[&str]| settings(arguments).unwrap().get("listeners").unwrap().to_owned();
         assert_eq!(listeners(&["--port", "0"]), "PLAINTEXT://127.0.0.1:0");
         assert_eq!(listeners(&["--host", "::1"]), "PLAINTEXT://[::1]:9092");
-        assert_eq!(listeners(&["--set", "listeners=OUT://h:1", "--port", "5"]), "OUT://h:5");
-        assert!(settings(&["--set", "listeners=A://h:1,B://h:2", "--port", "5"]).unwrap_err().contains("has 2"));
+        assert_eq!(
+            listeners(&["--set", "listeners=OUT://h:1", "--port", "5"]),
+            "OUT://h:5"
+        );
+        assert!(
+            settings(&["--set", "listeners=A://h:1,B://h:2", "--port", "5"])
+                .unwrap_err()
+                .contains("has 2")
+        );
     }
 }
