@@ -1,10 +1,10 @@
 //! The record batch, magic 2: the only form in which records travel and are stored.
 //!
 //! A batch is a 61-byte header ([`header`]) and the records, compressed or not. Three things are done with one:
-//! a produced batch is validated and made storable ([`validate`]); a stored one is read ([`records`], [`search`]);
+//! a produced batch is validated and made storable ([`mod@validate`]); a stored one is read ([`mod@records`], [`search`]);
 //! a client builds one ([`builder`]). [`compress`] and [`decompress`] stream, the latter with a cap on the output.
 //!
-//! Validation and search only [`walk`] the records: nothing is collected. An uncompressed batch that needs no change
+//! Validation and search only walk the records (`walk.rs`): nothing is collected. An uncompressed batch that needs no change
 //! passes without an allocation.
 
 pub mod builder;

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 
 use super::varint::{Body, ScanError};
+use super::walk::{RecordShape, plain_body, shape};
 
 const BUFFER: usize = 16 << 10;
 const ENDS_EARLY: ScanError = ScanError::Malformed("the batch ends inside a record");
@@ -41,6 +42,18 @@ impl<R: Read> RecordStream<R> {
     /// True when no byte is left. Only now a checksum at the end of the stream has been verified.
     pub(crate) fn at_end(&mut self) -> Result<bool, ScanError> {
         self.buffered().map(|bytes| bytes.is_empty())
+    }
+
+    /// Walks the next record: in the buffer when it lies there whole, else across refills.
+    pub(crate) fn shape(&mut self) -> Result<RecordShape, ScanError> {
+        let mut buffered = &self.buffer[self.start..self.end];
+        if let Ok(mut body) = plain_body(&mut buffered) {
+            let left = buffered.len();
+            let shape = shape(&mut body)?;
+            self.start = self.end - left;
+            return Ok(shape);
+        }
+        shape(&mut self.record()?)
     }
 
     /// The next record's length and its body.

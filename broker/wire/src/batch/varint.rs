@@ -25,9 +25,25 @@ pub(crate) trait Body {
     fn skip(&mut self, count: usize) -> Result<(), ScanError>;
 
     /// VARINT: at most five bytes, 32 bits.
+    #[inline]
     fn varint(&mut self) -> Result<i32, ScanError> {
-        let mut value = 0_u32;
-        for position in 0..5 {
+        // Nearly every varint of a record has one byte or two.
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Ok(unzigzag_32(u32::from(first)));
+        }
+        let second = self.byte()?;
+        let value = u32::from(first & 0x7f) | u32::from(second & 0x7f) << 7;
+        if second < 0x80 {
+            Ok(unzigzag_32(value))
+        } else {
+            self.long_varint(value)
+        }
+    }
+
+    /// The rest of a VARINT of which two bytes are read.
+    fn long_varint(&mut self, mut value: u32) -> Result<i32, ScanError> {
+        for position in 2..5 {
             let byte = self.byte()?;
             if position == 4 && byte > 0x0f {
                 break;
@@ -41,9 +57,24 @@ pub(crate) trait Body {
     }
 
     /// VARLONG: at most ten bytes, 64 bits.
+    #[inline]
     fn varlong(&mut self) -> Result<i64, ScanError> {
-        let mut value = 0_u64;
-        for position in 0..10 {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Ok(unzigzag_64(u64::from(first)));
+        }
+        let second = self.byte()?;
+        let value = u64::from(first & 0x7f) | u64::from(second & 0x7f) << 7;
+        if second < 0x80 {
+            Ok(unzigzag_64(value))
+        } else {
+            self.long_varlong(value)
+        }
+    }
+
+    /// The rest of a VARLONG of which two bytes are read.
+    fn long_varlong(&mut self, mut value: u64) -> Result<i64, ScanError> {
+        for position in 2..10 {
             let byte = self.byte()?;
             if position == 9 && byte > 1 {
                 break;

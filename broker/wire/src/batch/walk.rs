@@ -19,6 +19,7 @@ pub(crate) struct RecordShape {
 }
 
 /// Checks one record's body from end to end.
+#[inline]
 pub(crate) fn shape(body: &mut impl Body) -> Result<RecordShape, ScanError> {
     body.byte()?; // attributes: none is in use
     let timestamp_delta = body.varlong()?;
@@ -50,6 +51,7 @@ pub(crate) fn shape(body: &mut impl Body) -> Result<RecordShape, ScanError> {
 }
 
 /// Passes over a field with a length before it. False when it is null, which any negative length means.
+#[inline]
 fn skip_nullable(body: &mut impl Body) -> Result<bool, ScanError> {
     match usize::try_from(body.varint()?) {
         Ok(length) => body.skip(length).map(|()| true),
@@ -102,7 +104,8 @@ fn walk_plain<B>(
 ) -> Result<Option<B>, BatchError> {
     for index in 0..record_count {
         let shape = plain_body(&mut data).and_then(|mut body| shape(&mut body));
-        if let ControlFlow::Break(value) = visit(index, shape.map_err(|error| scan_error(error, index))?) {
+        let shape = shape.map_err(|error| scan_error(error, index))?;
+        if let ControlFlow::Break(value) = visit(index, shape) {
             return Ok(Some(value));
         }
     }
@@ -113,6 +116,7 @@ fn walk_plain<B>(
 }
 
 /// Cuts the next record's body off an uncompressed batch.
+#[inline]
 pub(crate) fn plain_body<'a>(data: &mut &'a [u8]) -> Result<&'a [u8], ScanError> {
     let Ok(length) = usize::try_from(data.varint()?) else {
         return Err(ScanError::Malformed("a record has a negative length"));
@@ -133,8 +137,8 @@ fn walk_compressed<B>(
 ) -> Result<Option<B>, BatchError> {
     let mut stream = open_stream(codec, data, decompressed_max_bytes)?;
     for index in 0..record_count {
-        let shape = stream.record().and_then(|mut body| shape(&mut body));
-        if let ControlFlow::Break(value) = visit(index, shape.map_err(|error| scan_error(error, index))?) {
+        let shape = stream.shape().map_err(|error| scan_error(error, index))?;
+        if let ControlFlow::Break(value) = visit(index, shape) {
             return Ok(Some(value));
         }
     }

@@ -3,9 +3,10 @@
 //! `kafka-protocol` reserves memory for any element count it reads (a Metadata request of a few bytes can claim two
 //! billion topics) and keeps every unknown tagged field. So before it decodes, every length is checked against the bytes
 //! that remain, and what the decoded message will take in memory against a budget. The schemas are written out in
-//! [`requests`] and [`responses`]; a test derives random bodies from them and checks that the generated codec reads
+//! `requests.rs`, `responses.rs` and `admin_responses.rs`; a test derives random bodies from them and checks that the generated codec reads
 //! exactly those bytes.
 
+mod admin_responses;
 mod requests;
 mod responses;
 mod schema;
