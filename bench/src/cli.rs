@@ -119,7 +119,7 @@ pub struct RunArgs {
     /// Seed of payloads and Poisson arrivals.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The folder for the results. [default: results/<time>-<name>]
+    /// The folder for the results. [default: results/TIME-NAME]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// The name of the run, a part of its folder's name.
@@ -232,7 +232,7 @@ pub struct CompareArgs {
     /// How many pairs of runs.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pairs: u32,
-    /// The folder for the results of all runs. [default: results/<time>-compare]
+    /// The folder for the results of all runs. [default: results/TIME-compare]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

@@ -3,13 +3,13 @@
 use crate::cli::{Cli, Command, NullBrokerArgs, RunArgs};
 use crate::exit::Exit;
 use crate::null_broker::{JournalOptions, NullBroker, NullBrokerOptions, Pause};
-use crate::{compare, limits, report, run};
+use crate::{compare, limits, report, run, target};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The exit code of a process ended by a second interrupt, as shells count it.
 const INTERRUPTED_TWICE: i32 = 130;
@@ -30,14 +30,22 @@ pub fn execute(cli: &Cli) -> Exit {
     })
 }
 
-/// A flag that the first interrupt sets; a second one ends the process.
+/// A flag that the first interrupt sets; a second one ends the process, and the brokers that it started.
 fn interruptible() -> io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the shutdown looks at the flag before this signal sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED_TWICE, Arc::clone(&flag))?;
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
-    }
+    let set = Arc::clone(&flag);
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                if set.swap(true, Ordering::Relaxed) {
+                    target::terminate_children();
+                    std::process::exit(INTERRUPTED_TWICE);
+                }
+                eprintln!("interrupted: writing what there is; once more ends at once");
+            }
+        })?;
     Ok(flag)
 }
 

@@ -1,4 +1,4 @@
-//! A raw io_uring for the reference journal and the disk limits. One of the two modules of this crate with `unsafe`.
+//! A raw io_uring for the reference journal and the disk limits. The only module of this crate with `unsafe`.
 //!
 //! Every function returns only when the kernel has completed all it was given: no operation outlives the borrow of its buffer.
 

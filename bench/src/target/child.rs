@@ -1,6 +1,5 @@
 //! A broker as a child process, with its data under the run's folder: never in memory, never outliving the run.
 
-use super::orphan::end_with_parent;
 use crate::direct_io::in_memory_file_system;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -9,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a broker may take until it is ready.
@@ -61,6 +61,24 @@ pub struct ChildOptions {
     pub directory: PathBuf,
 }
 
+/// The children that run, for [`terminate_children`].
+static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// Asks every child of this process to stop, for an exit that unwinds nothing.
+pub fn terminate_children() {
+    for pid in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // One that is gone needs nothing.
+        let _ = terminate(pid);
+    }
+}
+
+fn terminate(pid: u32) -> io::Result<()> {
+    match Pid::from_raw(pid as i32) {
+        Some(pid) => Ok(kill_process(pid, Signal::TERM)?),
+        None => Ok(()),
+    }
+}
+
 /// A running child; dropping it stops it.
 #[derive(Debug)]
 pub struct ChildBroker {
@@ -88,7 +106,6 @@ impl ChildBroker {
         let log = File::create(&log_path).map_err(|error| format!("{}: {error}", log_path.display()))?;
         let mut command = command(options, &data)?;
         let program = command.get_program().to_string_lossy().into_owned();
-        end_with_parent(&mut command);
         let mut child = command
             // A group of its own: Ctrl-C in the terminal ends the run, and the run ends the broker.
             .process_group(0)
@@ -98,6 +115,10 @@ impl ChildBroker {
             .stderr(log)
             .spawn()
             .map_err(|error| format!("{program}: {error}"))?;
+        RUNNING
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(child.id());
         let stdout = child.stdout.take();
         // From here on the child is stopped whatever happens.
         let mut broker = Self {
@@ -159,12 +180,15 @@ impl ChildBroker {
     }
 
     fn terminate(&mut self) -> io::Result<()> {
+        // From here on its id may be given to another process: it is not one of ours any more.
+        RUNNING
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|pid| *pid != self.child.id());
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
-            kill_process(pid, Signal::TERM)?;
-        }
+        terminate(self.child.id())?;
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.child.try_wait()?.is_none() {
             if Instant::now() > deadline {

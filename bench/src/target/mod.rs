@@ -1,6 +1,5 @@
 //! What is being measured: a broker that runs somewhere, or one started for this run as a child process.
 
 mod child;
-mod orphan;
 
-pub use child::{ChildBroker, ChildKind, ChildOptions};
+pub use child::{ChildBroker, ChildKind, ChildOptions, terminate_children};
