@@ -41,7 +41,9 @@ async fn round_trip(runtime: SimRuntime, address: SocketAddr, bytes: Vec<u8>) ->
     let expected = bytes.len();
     runtime.spawn(Queue::Latency, async move {
         // A failure shows at the reader.
-        let _ = writer.write_all_vectored(&[&bytes[..expected / 3], &[], &bytes[expected / 3..]]).await;
+        let _ = writer
+            .write_all_vectored(&[&bytes[..expected / 3], &[], &bytes[expected / 3..]])
+            .await;
         std::future::pending::<()>().await;
     });
     let mut received = Vec::new();
@@ -70,11 +72,18 @@ fn history(seed: u64) -> (Vec<String>, u64) {
         running.set(running.get() + 1);
         runtime.clone().spawn(Queue::Latency, async move {
             for attempt in 0..4 {
-                let bytes = (0..20_000).map(|_| runtime.random_u64() as u8).collect::<Vec<_>>();
+                let bytes = (0..20_000)
+                    .map(|_| runtime.random_u64() as u8)
+                    .collect::<Vec<_>>();
                 let answer = round_trip(runtime.clone(), address, bytes.clone()).await;
-                let outcome = answer.map(|received| assert_eq!(received, bytes)).map_err(|error| error.kind());
-                log.borrow_mut().push(format!("{number} {attempt} {outcome:?} {}", runtime.now().0));
-                runtime.sleep(Duration::from_micros(runtime.random_u64() % 500)).await;
+                let outcome = answer
+                    .map(|received| assert_eq!(received, bytes))
+                    .map_err(|error| error.kind());
+                log.borrow_mut()
+                    .push(format!("{number} {attempt} {outcome:?} {}", runtime.now().0));
+                runtime
+                    .sleep(Duration::from_micros(runtime.random_u64() % 500))
+                    .await;
             }
             running.set(running.get() - 1);
             done.notify_all();
@@ -111,7 +120,10 @@ fn one_seed_is_one_history() {
         failures += first.0.iter().filter(|line| line.contains("Err(")).count();
         successes += first.0.iter().filter(|line| line.contains("Ok(")).count();
     }
-    assert!(failures > 0 && successes > 0, "{failures} failed, {successes} did not");
+    assert!(
+        failures > 0 && successes > 0,
+        "{failures} failed, {successes} did not"
+    );
 }
 
 #[test]
@@ -196,9 +208,11 @@ fn a_writer_waits_for_a_slow_reader_and_shutdown_ends_both_directions() {
     let simulation = Simulation::new(5);
     let runtime = simulation.runtime("host");
     simulation.run_until(async move {
-        let listener = runtime.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-        let (mut reader, client_writer) =
-            runtime.connect(listener.local_address()).await.unwrap().split();
+        let listener = runtime
+            .listen(SocketAddr::from(([127, 0, 0, 1], 0)))
+            .await
+            .unwrap();
+        let (mut reader, client_writer) = runtime.connect(listener.local_address()).await.unwrap().split();
         let (stream, _) = listener.accept().await.unwrap();
         let (mut server_reader, mut writer) = stream.split();
         let written = Rc::new(Cell::new(false));
@@ -233,7 +247,10 @@ fn ports_and_addresses_are_checked() {
     let ip_of_one = simulation.address_of("one");
     simulation.run_until(async move {
         let listener = one.listen(any(PORT)).await.unwrap();
-        assert_eq!(one.listen(any(PORT)).await.err().unwrap().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(
+            one.listen(any(PORT)).await.err().unwrap().kind(),
+            io::ErrorKind::AddrInUse
+        );
         two.listen(any(PORT)).await.unwrap();
         let foreign = two.listen(SocketAddr::new(ip_of_one, 1)).await.err().unwrap();
         assert_eq!(foreign.kind(), io::ErrorKind::AddrNotAvailable);

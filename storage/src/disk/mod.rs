@@ -4,8 +4,10 @@
 //! flush: data and size of a file by [`DiskFile::flush`], names by [`Disk::flush_directory`] of the folder.
 
 mod glommio;
+pub mod sim;
 
 pub use glommio::{GlommioBuffer, GlommioDisk, GlommioFile, GlommioReadBuffer};
+pub use sim::{SimDisk, SimDiskOptions};
 
 use std::future::Future;
 use std::io;

@@ -45,7 +45,9 @@ pub struct SimulationOptions {
 
 impl Default for SimulationOptions {
     fn default() -> Self {
-        Self { latency: (Duration::from_micros(50), Duration::from_micros(800)) }
+        Self {
+            latency: (Duration::from_micros(50), Duration::from_micros(800)),
+        }
     }
 }
 
@@ -73,7 +75,12 @@ impl World {
             return known;
         }
         let random = self.random.borrow_mut().fork();
-        hosts.push(Host { name: name.to_owned(), incarnation: 0, clock_offset_ms: 0, random });
+        hosts.push(Host {
+            name: name.to_owned(),
+            incarnation: 0,
+            clock_offset_ms: 0,
+            random,
+        });
         hosts.len() - 1
     }
 
@@ -83,8 +90,13 @@ impl World {
 
     /// Polls one ready task; false when there is none.
     fn poll_one(&self) -> bool {
-        let ready = self.scheduler.borrow_mut().take_ready(&mut self.trace.borrow_mut());
-        let Some((id, mut future, waker)) = ready else { return false };
+        let ready = self
+            .scheduler
+            .borrow_mut()
+            .take_ready(&mut self.trace.borrow_mut());
+        let Some((id, mut future, waker)) = ready else {
+            return false;
+        };
         let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let dropped = if ended {
             self.scheduler.borrow_mut().remove(id);
@@ -108,7 +120,9 @@ impl World {
                 if let network::Arrival::Bytes(bytes) = &delivery.what {
                     trace.record_bytes(bytes);
                 }
-                self.network.borrow_mut().deliver(&mut self.scheduler.borrow_mut(), delivery);
+                self.network
+                    .borrow_mut()
+                    .deliver(&mut self.scheduler.borrow_mut(), delivery);
             }
             None => return false,
         }
@@ -145,7 +159,11 @@ impl Simulation {
     /// The runtime of a host, which starts it if it is new or was killed.
     pub fn runtime(&self, host: &str) -> SimRuntime {
         let host = self.0.host(host);
-        SimRuntime { world: self.0.clone(), host, incarnation: self.0.incarnation(host) }
+        SimRuntime {
+            world: self.0.clone(),
+            host,
+            incarnation: self.0.incarnation(host),
+        }
     }
 
     /// Where a host is reached; inside it, loopback addresses work too.
@@ -173,7 +191,10 @@ impl Simulation {
                 assert!(polls < POLLS_AT_ONE_INSTANT_MAX, "{self} goes in circles");
             } else {
                 polls = 0;
-                assert!(self.0.advance(), "{self} stands still: no ready task, no timer, no delivery");
+                assert!(
+                    self.0.advance(),
+                    "{self} stands still: no ready task, no timer, no delivery"
+                );
             }
         }
     }
@@ -187,7 +208,10 @@ impl Simulation {
     fn kill(&self, host: HostId) {
         self.0.hosts.borrow_mut()[host].incarnation += 1;
         self.0.trace.borrow_mut().record(&[4, host as u64]);
-        self.0.network.borrow_mut().kill(&mut self.0.scheduler.borrow_mut(), host);
+        self.0
+            .network
+            .borrow_mut()
+            .kill(&mut self.0.scheduler.borrow_mut(), host);
         let tasks = self.0.scheduler.borrow_mut().take_host(host);
         // Outside of every borrow: a future's drop may use the simulation.
         drop(tasks);
@@ -212,7 +236,12 @@ impl Simulation {
 
 impl std::fmt::Display for Simulation {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "the simulation of seed {} at {} ns", self.0.seed, self.now().0)
+        write!(
+            formatter,
+            "the simulation of seed {} at {} ns",
+            self.0.seed,
+            self.now().0
+        )
     }
 }
 
@@ -239,7 +268,11 @@ impl SimRuntime {
     }
 
     fn refuse_if_killed(&self) -> io::Result<()> {
-        if self.is_killed() { Err(io::Error::other("the host was killed")) } else { Ok(()) }
+        if self.is_killed() {
+            Err(io::Error::other("the host was killed"))
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -168,12 +168,21 @@ impl Network {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let loopback_only = address.ip().is_loopback();
-        self.listeners.insert(key, Listener { loopback_only, backlog: VecDeque::new(), waker: None });
+        self.listeners.insert(
+            key,
+            Listener {
+                loopback_only,
+                backlog: VecDeque::new(),
+                waker: None,
+            },
+        );
         Ok(address)
     }
 
     pub(super) fn stop_listening(&mut self, scheduler: &mut Scheduler, host: HostId, port: u16) {
-        let Some(listener) = self.listeners.remove(&(host, port)) else { return };
+        let Some(listener) = self.listeners.remove(&(host, port)) else {
+            return;
+        };
         for connection in listener.backlog {
             if let Some(server) = self.end(connection, Side::Server) {
                 server.closed = true;
@@ -209,7 +218,11 @@ impl Network {
         address: SocketAddr,
     ) -> io::Result<ConnectionId> {
         let target = host_of(address.ip(), host).ok_or(io::ErrorKind::HostUnreachable)?;
-        let own = if address.ip().is_loopback() { address.ip() } else { address_of(host) };
+        let own = if address.ip().is_loopback() {
+            address.ip()
+        } else {
+            address_of(host)
+        };
         let client = End::new(host, SocketAddr::new(own, self.free_port()));
         let id = self.next_connection;
         self.next_connection += 1;
@@ -240,7 +253,9 @@ impl Network {
     fn send(&mut self, scheduler: &mut Scheduler, connection: ConnectionId, to: Side, what: Arrival) {
         let (low, high) = self.latency;
         let span = self.random.between(low.as_nanos() as u64, high.as_nanos() as u64);
-        let Some(end) = self.end(connection, to) else { return };
+        let Some(end) = self.end(connection, to) else {
+            return;
+        };
         let instant = (scheduler.now().0 + span).max(end.arrives_last + 1);
         let planned = Occurrence::Network(Delivery { connection, to, what });
         end.arrives_last = scheduler.plan_at(instant, planned);
@@ -252,7 +267,9 @@ impl Network {
         if matches!(what, Arrival::Connect) {
             return self.arrive_at_listener(scheduler, connection);
         }
-        let Some(end) = self.end(connection, to) else { return };
+        let Some(end) = self.end(connection, to) else {
+            return;
+        };
         match what {
             Arrival::Connect => {}
             Arrival::Connected => end.established = true,
@@ -275,7 +292,9 @@ impl Network {
     }
 
     fn arrive_at_listener(&mut self, scheduler: &mut Scheduler, connection: ConnectionId) {
-        let Some([client, server]) = self.connections.get(&connection) else { return };
+        let Some([client, server]) = self.connections.get(&connection) else {
+            return;
+        };
         let (from, host, port) = (client.host, server.host, server.address.port());
         let answer = match self.listeners.get_mut(&(host, port)) {
             Some(listener)
@@ -286,7 +305,9 @@ impl Network {
                 Arrival::Connected
             }
             _ => {
-                self.end(connection, Side::Server).into_iter().for_each(|server| server.closed = true);
+                self.end(connection, Side::Server)
+                    .into_iter()
+                    .for_each(|server| server.closed = true);
                 Arrival::Refused
             }
         };
@@ -301,7 +322,9 @@ impl Network {
         side: Side,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let Some(end) = self.end(id, side) else { return Poll::Ready(Ok(0)) };
+        let Some(end) = self.end(id, side) else {
+            return Poll::Ready(Ok(0));
+        };
         if let Some(kind) = end.failure {
             return Poll::Ready(Err(kind.into()));
         }
@@ -310,7 +333,9 @@ impl Network {
             for (place, byte) in buffer.iter_mut().zip(end.inbox.drain(..count)) {
                 *place = byte;
             }
-            let waits = self.end(id, side.other()).is_some_and(|other| other.writer.is_some());
+            let waits = self
+                .end(id, side.other())
+                .is_some_and(|other| other.writer.is_some());
             if waits {
                 self.send(scheduler, id, side.other(), Arrival::Room);
             }
@@ -331,9 +356,15 @@ impl Network {
         side: Side,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let cut = if self.random.one_in(4) { 1 + self.random.below(bytes.len() as u64) } else { u64::MAX };
+        let cut = if self.random.one_in(4) {
+            1 + self.random.below(bytes.len() as u64)
+        } else {
+            u64::MAX
+        };
         let broken = Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        let Some(ends) = self.connections.get_mut(&id) else { return broken };
+        let Some(ends) = self.connections.get_mut(&id) else {
+            return broken;
+        };
         let other = &ends[side.other() as usize];
         let room = WINDOW_BYTES.saturating_sub(other.in_flight + other.inbox.len());
         let end = &mut ends[side as usize];
@@ -348,7 +379,12 @@ impl Network {
         }
         let count = bytes.len().min(room).min(cut as usize);
         ends[side.other() as usize].in_flight += count;
-        self.send(scheduler, id, side.other(), Arrival::Bytes(bytes[..count].to_vec()));
+        self.send(
+            scheduler,
+            id,
+            side.other(),
+            Arrival::Bytes(bytes[..count].to_vec()),
+        );
         Poll::Ready(Ok(count))
     }
 
@@ -374,7 +410,11 @@ impl Network {
         if end.handles == 0 {
             self.shut_down(scheduler, id, side);
             let forgotten = |end: &End| end.closed && end.handles == 0;
-            if self.connections.get(&id).is_some_and(|ends| ends.iter().all(forgotten)) {
+            if self
+                .connections
+                .get(&id)
+                .is_some_and(|ends| ends.iter().all(forgotten))
+            {
                 self.connections.remove(&id);
             }
         }

@@ -84,8 +84,18 @@ impl Scheduler {
     pub(super) fn spawn(&mut self, host: HostId, future: LocalFuture) -> TaskId {
         let id = self.next_task;
         self.next_task += 1;
-        let waker = Waker::from(Arc::new(TaskWaker { id, woken: self.woken.clone() }));
-        self.tasks.insert(id, Task { host, future: Some(future), waker });
+        let waker = Waker::from(Arc::new(TaskWaker {
+            id,
+            woken: self.woken.clone(),
+        }));
+        self.tasks.insert(
+            id,
+            Task {
+                host,
+                future: Some(future),
+                waker,
+            },
+        );
         self.woken.lock().insert(id);
         id
     }
@@ -128,9 +138,16 @@ impl Scheduler {
 
     /// Takes all tasks of a host, for the caller to drop outside of any borrow.
     pub(super) fn take_host(&mut self, host: HostId) -> Vec<LocalFuture> {
-        let ids: Vec<TaskId> =
-            self.tasks.iter().filter(|(_, task)| task.host == host).map(|(id, _)| *id).collect();
-        ids.iter().filter_map(|id| self.tasks.remove(id)).filter_map(|task| task.future).collect()
+        let ids: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.host == host)
+            .map(|(id, _)| *id)
+            .collect();
+        ids.iter()
+            .filter_map(|id| self.tasks.remove(id))
+            .filter_map(|task| task.future)
+            .collect()
     }
 
     /// Plans an occurrence for `span` from now or the next free nanosecond after; returns the instant.

@@ -26,7 +26,12 @@ impl SimListener {
         address: SocketAddr,
     ) -> io::Result<Self> {
         let address = world.network.borrow_mut().listen(host, address)?;
-        Ok(Self { world: world.clone(), host, incarnation, address })
+        Ok(Self {
+            world: world.clone(),
+            host,
+            incarnation,
+            address,
+        })
     }
 }
 
@@ -39,10 +44,16 @@ impl TcpListener for SimListener {
 
     async fn accept(&self) -> io::Result<(SimStream, SocketAddr)> {
         let (connection, peer) = poll_fn(|context| {
-            self.world.network.borrow_mut().poll_accept(context, self.host, self.address.port())
+            self.world
+                .network
+                .borrow_mut()
+                .poll_accept(context, self.host, self.address.port())
         })
         .await?;
-        Ok((SimStream(Handle::new(&self.world, connection, Side::Server)), peer))
+        Ok((
+            SimStream(Handle::new(&self.world, connection, Side::Server)),
+            peer,
+        ))
     }
 }
 
@@ -51,7 +62,10 @@ impl Drop for SimListener {
         // A listener that outlived its host must not stop that of the host's next life.
         if self.world.incarnation(self.host) == self.incarnation {
             let mut scheduler = self.world.scheduler.borrow_mut();
-            self.world.network.borrow_mut().stop_listening(&mut scheduler, self.host, self.address.port());
+            self.world
+                .network
+                .borrow_mut()
+                .stop_listening(&mut scheduler, self.host, self.address.port());
         }
     }
 }
@@ -66,7 +80,11 @@ struct Handle {
 impl Handle {
     fn new(world: &Rc<World>, connection: ConnectionId, side: Side) -> Self {
         world.network.borrow_mut().add_handle(connection, side);
-        Self { world: world.clone(), connection, side }
+        Self {
+            world: world.clone(),
+            connection,
+            side,
+        }
     }
 }
 
@@ -79,7 +97,10 @@ impl Clone for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let mut scheduler = self.world.scheduler.borrow_mut();
-        self.world.network.borrow_mut().drop_handle(&mut scheduler, self.connection, self.side);
+        self.world
+            .network
+            .borrow_mut()
+            .drop_handle(&mut scheduler, self.connection, self.side);
     }
 }
 
@@ -90,7 +111,10 @@ impl SimStream {
     pub(super) async fn connect(world: Rc<World>, host: HostId, address: SocketAddr) -> io::Result<Self> {
         let connection = {
             let mut scheduler = world.scheduler.borrow_mut();
-            world.network.borrow_mut().connect(&mut scheduler, host, address)?
+            world
+                .network
+                .borrow_mut()
+                .connect(&mut scheduler, host, address)?
         };
         let stream = Self(Handle::new(&world, connection, Side::Client));
         poll_fn(|context| world.network.borrow_mut().poll_connected(context, connection)).await?;
@@ -112,10 +136,17 @@ pub struct SimReadHalf(Handle);
 
 impl ReadHalf for SimReadHalf {
     async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Handle { world, connection, side } = &self.0;
+        let Handle {
+            world,
+            connection,
+            side,
+        } = &self.0;
         poll_fn(|context| {
             let mut scheduler = world.scheduler.borrow_mut();
-            world.network.borrow_mut().poll_read(&mut scheduler, context, *connection, *side, buffer)
+            world
+                .network
+                .borrow_mut()
+                .poll_read(&mut scheduler, context, *connection, *side, buffer)
         })
         .await
     }
@@ -126,12 +157,19 @@ pub struct SimWriteHalf(Handle);
 
 impl WriteHalf for SimWriteHalf {
     async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Handle { world, connection, side } = &self.0;
+        let Handle {
+            world,
+            connection,
+            side,
+        } = &self.0;
         let mut rest = bytes;
         while !rest.is_empty() {
             let written = poll_fn(|context| {
                 let mut scheduler = world.scheduler.borrow_mut();
-                world.network.borrow_mut().poll_write(&mut scheduler, context, *connection, *side, rest)
+                world
+                    .network
+                    .borrow_mut()
+                    .poll_write(&mut scheduler, context, *connection, *side, rest)
             })
             .await?;
             rest = &rest[written..];
@@ -147,8 +185,15 @@ impl WriteHalf for SimWriteHalf {
     }
 
     fn shutdown(&mut self) {
-        let Handle { world, connection, side } = &self.0;
+        let Handle {
+            world,
+            connection,
+            side,
+        } = &self.0;
         let mut scheduler = world.scheduler.borrow_mut();
-        world.network.borrow_mut().shut_down(&mut scheduler, *connection, *side);
+        world
+            .network
+            .borrow_mut()
+            .shut_down(&mut scheduler, *connection, *side);
     }
 }

@@ -32,7 +32,10 @@ impl Future for Sleep {
         if scheduler.now().0 >= self.instant {
             return Poll::Ready(());
         }
-        assert!(scheduler.rewake(self.instant, context.waker()), "a timer stays planned until its time");
+        assert!(
+            scheduler.rewake(self.instant, context.waker()),
+            "a timer stays planned until its time"
+        );
         Poll::Pending
     }
 }

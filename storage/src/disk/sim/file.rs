@@ -1,0 +1,144 @@
+//! An open file of the simulated disk.
+
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::super::{Buffer, DiskFile, PAGE};
+use super::faults::Operation;
+use super::memory::{SimBuffer, SimReadBuffer};
+use super::names::NodeId;
+use super::node::Change;
+use super::{FlushPoint, SimDisk};
+
+/// An open file; it outlives its name, but not a power cut.
+#[derive(Clone)]
+pub struct SimFile {
+    disk: SimDisk,
+    node: NodeId,
+    path: PathBuf,
+    generation: u64,
+    writable: bool,
+}
+
+impl SimFile {
+    pub(super) fn new(disk: SimDisk, node: NodeId, path: PathBuf, writable: bool) -> Self {
+        let generation = disk.generation();
+        Self {
+            disk,
+            node,
+            path,
+            generation,
+            writable,
+        }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.writable {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+    }
+
+    /// Submits a change, waits for as long as it takes, and completes it unless it is to fail; what became of a
+    /// change that failed is for the next power cut to decide.
+    async fn change(&self, operation: Operation, change: Change) -> io::Result<()> {
+        self.check_writable()?;
+        self.disk.check_generation(self.generation)?;
+        let id = self.disk.state_mut().submit(self.node, change)?;
+        let ordered = self.disk.start(operation);
+        self.disk.wait(operation).await;
+        self.disk.check_generation(self.generation)?;
+        ordered?;
+        self.disk.state_mut().complete(self.node, id)
+    }
+}
+
+fn assert_pages(position: u64, length: usize) {
+    assert!(
+        position.is_multiple_of(PAGE as u64) && length.is_multiple_of(PAGE),
+        "direct I/O of {length} bytes at {position} is not in whole pages"
+    );
+}
+
+impl DiskFile for SimFile {
+    type Buffer = SimBuffer;
+    type ReadBuffer = SimReadBuffer;
+
+    fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    async fn size(&self) -> io::Result<u64> {
+        self.disk.check_generation(self.generation)?;
+        Ok(self.disk.state_mut().file(self.node)?.current.size())
+    }
+
+    async fn write_at(&self, buffer: Rc<SimBuffer>, length: usize, position: u64) -> io::Result<()> {
+        assert_pages(position, length);
+        assert!(length <= buffer.len(), "a write of more than its buffer");
+        if length == 0 {
+            return Ok(());
+        }
+        let bytes: Rc<[u8]> = Rc::from(buffer.prefix(length));
+        self.change(
+            Operation::Write,
+            Change::Write {
+                position,
+                bytes: bytes.clone(),
+            },
+        )
+        .await?;
+        // A device may read the memory at any time up to here.
+        assert!(
+            buffer.prefix(length) == &*bytes,
+            "the owner of a buffer changed it below a write in flight"
+        );
+        Ok(())
+    }
+
+    async fn read_at(&self, position: u64, length: usize) -> io::Result<SimReadBuffer> {
+        assert_pages(position, length);
+        self.disk.check_generation(self.generation)?;
+        let ordered = self.disk.start(Operation::Read);
+        self.disk.wait(Operation::Read).await;
+        self.disk.check_generation(self.generation)?;
+        ordered?;
+        let mut state = self.disk.state_mut();
+        let content = &state.file(self.node)?.current;
+        let length = content.size().saturating_sub(position).min(length as u64) as usize;
+        Ok(SimReadBuffer::filled(length, |bytes| {
+            content.read(position, bytes)
+        }))
+    }
+
+    async fn flush(&self) -> io::Result<()> {
+        self.disk.check_generation(self.generation)?;
+        let covered = self.disk.state_mut().file(self.node)?.covered();
+        let ordered = self.disk.start(Operation::Flush);
+        self.disk.wait(Operation::Flush).await;
+        self.disk.check_generation(self.generation)?;
+        self.disk.at_flush(&FlushPoint {
+            path: self.path.clone(),
+            is_directory: false,
+        });
+        // The hook may have cut the power.
+        self.disk.check_generation(self.generation)?;
+        let mut state = self.disk.state_mut();
+        let file = state.file(self.node)?;
+        match ordered {
+            Ok(()) => file.make_durable(&covered),
+            Err(_) => file.doom(&covered),
+        }
+        ordered
+    }
+
+    async fn allocate_to(&self, size: u64) -> io::Result<()> {
+        self.change(Operation::Resize, Change::AllocateTo(size)).await
+    }
+
+    async fn truncate(&self, size: u64) -> io::Result<()> {
+        self.change(Operation::Resize, Change::Resize(size)).await
+    }
+}
