@@ -5,6 +5,7 @@
 
 mod database;
 mod inline;
+mod simulated;
 mod threaded;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 pub use database::Database;
 pub use inline::InlineStore;
+pub use simulated::SimulatedBackend;
 pub use threaded::ThreadedStore;
 
 /// A durable log of commands with snapshots.
