@@ -1,7 +1,7 @@
 //! The shard: what the store's handles, logs and tasks share. One thread, no locks.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 
@@ -52,8 +52,8 @@ pub(crate) struct Shard<D: Disk> {
     pub(crate) direct_wake: Event,
     /// A journal file is to be zero-filled, or space looked at.
     pub(crate) background_wake: Event,
-    pub(crate) logs: RefCell<HashMap<TopicPartitionId, Rc<LogInner<D>>>>,
-    pub(crate) by_log_id: RefCell<HashMap<LogId, Rc<LogInner<D>>>>,
+    pub(crate) logs: RefCell<BTreeMap<TopicPartitionId, Rc<LogInner<D>>>>,
+    pub(crate) by_log_id: RefCell<BTreeMap<LogId, Rc<LogInner<D>>>>,
     /// Deleted logs, until a checkpoint no longer names them.
     pub(crate) deleted: RefCell<Vec<Rc<LogInner<D>>>>,
     pub(crate) budget: MemoryBudget,

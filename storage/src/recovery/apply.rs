@@ -1,6 +1,6 @@
 //! Applying the pieces of entries to logs, in order. What contradicts a log damages that log, never panics.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -31,11 +31,11 @@ pub(crate) struct Replay<D: Disk> {
     budget: MemoryBudget,
     options: StoreOptions,
     now_ms: i64,
-    logs: HashMap<LogId, Replayed<D>>,
+    logs: BTreeMap<LogId, Replayed<D>>,
     /// Logs that a replayed piece deleted; the checkpoint still names them.
     pub(crate) deleted: Vec<Rc<LogInner<D>>>,
     /// Logs whose pieces are not applied any more.
-    indicted: HashSet<LogId>,
+    indicted: BTreeSet<LogId>,
     pub(crate) next_log_id: u64,
     pub(crate) clean: bool,
     pub(crate) rot: bool,
@@ -62,9 +62,9 @@ impl<D: Disk> Replay<D> {
             budget,
             options,
             now_ms,
-            logs: HashMap::new(),
+            logs: BTreeMap::new(),
             deleted: Vec::new(),
-            indicted: HashSet::new(),
+            indicted: BTreeSet::new(),
             next_log_id: 0,
             clean: false,
             rot: false,

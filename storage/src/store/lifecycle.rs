@@ -1,7 +1,7 @@
 //! Format, open, close.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use strandline_runtime::local::Event;
@@ -159,7 +159,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             direct_wake: Event::new(),
             background_wake: Event::new(),
             by_log_id: RefCell::new(logs.iter().map(|log| (log.log_id, log.clone())).collect()),
-            logs: RefCell::new(logs.iter().map(|log| (log.id, log.clone())).collect::<HashMap<_, _>>()),
+            logs: RefCell::new(logs.iter().map(|log| (log.id, log.clone())).collect()),
             deleted: RefCell::new(replay.deleted),
             budget,
             cache: RefCell::new(Cache::new()),

@@ -1,0 +1,269 @@
+//! Random operations on a store, and the images that a power cut could leave at each flush of them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use strandline_runtime::sim::{SeededRandom, SimRuntime, Simulation};
+use strandline_runtime::{Monotonic, Runtime};
+use strandline_storage::disk::sim::Image;
+use strandline_storage::disk::{SimDisk, SimDiskOptions};
+use strandline_storage::{Log, LogId, LogSettings, Sequence, Stopped, Store, StoreObserver, StoreOptions};
+
+use crate::common::{append, append_as, id, small_options};
+use crate::model::{Life, Model};
+
+pub const PARTITIONS: usize = 4;
+
+/// The store's directory on the simulated disk.
+pub fn directory() -> PathBuf {
+    PathBuf::from("/data/shard-0")
+}
+
+pub fn options() -> StoreOptions {
+    small_options(directory())
+}
+
+pub fn settings(relaxed: bool) -> LogSettings {
+    LogSettings { durable: !relaxed, segment_bytes: 20_000, ..LogSettings::default() }
+}
+
+/// The producer id of a partition.
+pub fn producer(partition: usize) -> i64 {
+    100 + partition as i64
+}
+
+/// Takes what the store acknowledges into the model, in the same poll.
+struct Acknowledge {
+    model: Rc<RefCell<Model>>,
+    lives: Rc<RefCell<BTreeMap<LogId, (usize, usize)>>>,
+}
+
+impl StoreObserver<SimDisk> for Acknowledge {
+    fn advanced(&self, _: Sequence, logs: &[Log<SimDisk>]) {
+        for log in logs {
+            let Some((partition, life)) = self.lives.borrow().get(&log.log_id()).copied() else { continue };
+            let mut model = self.model.borrow_mut();
+            let lineage = model.partitions[partition][life].newest();
+            // Between asking for a truncation and its cut, flushes of what it cuts may still end.
+            let end = log.flushed_end().min(lineage.values.len() as i64);
+            lineage.acknowledged = lineage.acknowledged.max(end);
+        }
+    }
+
+    fn stopped(&self, reason: &Stopped) {
+        panic!("{reason}");
+    }
+}
+
+/// An image and what the model said when it could be left.
+pub struct Moment {
+    pub image: Image,
+    pub model: Model,
+    pub at: String,
+}
+
+/// Runs the operations of `seed`; gives the images, `per_flush` a flush at most.
+pub fn images_of(seed: u64, per_flush: u64) -> Vec<Moment> {
+    let simulation = Simulation::new(seed);
+    let runtime = simulation.runtime("node");
+    let model = Rc::new(RefCell::new(Model { partitions: vec![Vec::new(); PARTITIONS] }));
+    let moments: Rc<RefCell<Vec<Moment>>> = Rc::default();
+    let collected = moments.clone();
+    simulation.run_until(async move {
+        let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
+        disk.make_durable_directories(&directory()).unwrap();
+        Store::format(runtime.clone(), disk.clone(), &options()).await.unwrap();
+        let hooked = model.clone();
+        let flushes = RefCell::new(0u64);
+        disk.on_flush(move |disk, point| {
+            *flushes.borrow_mut() += 1;
+            let at = format!("flush {} of {}", flushes.borrow(), point.path.display());
+            for image in disk.crash_images(per_flush) {
+                moments.borrow_mut().push(Moment { image, model: hooked.borrow().clone(), at: at.clone() });
+            }
+        });
+        Workload::open(runtime, disk, model, seed).await.run().await;
+    });
+    let mut taken = collected.borrow_mut();
+    std::mem::take(&mut *taken)
+}
+
+struct Workload {
+    runtime: SimRuntime,
+    store: Store<SimRuntime, SimDisk>,
+    model: Rc<RefCell<Model>>,
+    lives: Rc<RefCell<BTreeMap<LogId, (usize, usize)>>>,
+    random: SeededRandom,
+    next_value: u64,
+    operations: u64,
+}
+
+impl Workload {
+    async fn open(runtime: SimRuntime, disk: SimDisk, model: Rc<RefCell<Model>>, seed: u64) -> Self {
+        let lives = Rc::<RefCell<BTreeMap<_, _>>>::default();
+        let observer = Rc::new(Acknowledge { model: model.clone(), lives: lives.clone() });
+        let (store, _) = Store::open(runtime.clone(), disk, options(), observer).await.unwrap();
+        let operations = if seed.is_multiple_of(4) { 200 } else { 50 };
+        Self { runtime, store, model, lives, random: SeededRandom::new(!seed), next_value: 0, operations }
+    }
+
+    async fn run(mut self) {
+        for _ in 0..self.operations {
+            let partition = self.random.below(PARTITIONS as u64) as usize;
+            let log = self.store.log(id(1, partition as u32));
+            match (log, self.random.below(100)) {
+                (None, _) => self.create(partition).await,
+                (Some(log), 0..=49) => self.append(partition, &log).await,
+                (Some(log), 50..=64) => log.acknowledged(log.end_offset()).await.unwrap(),
+                (_, 65..=74) => self.runtime.sleep(Duration::from_micros(self.random.below(3000))).await,
+                (_, 75..=76) => self.runtime.sleep(Duration::from_millis(1200)).await,
+                (_, 77..=82) => self.store.checkpoint().await.unwrap(),
+                (Some(log), 83..=86) => self.begin_epoch(partition, &log).await,
+                (Some(log), 87..=90) => self.raise_start(partition, &log).await,
+                (Some(log), 91..=95) => self.truncate(partition, &log).await,
+                (Some(_), 96..=97) => self.delete(partition).await,
+                (Some(log), _) => self.append_large(partition, &log).await,
+            }
+        }
+        if self.random.one_in(2) {
+            self.store.close().await.unwrap();
+        }
+    }
+
+    async fn create(&mut self, partition: usize) {
+        let relaxed = partition == 3;
+        let lives = {
+            let mut model = self.model.borrow_mut();
+            model.partitions[partition].push(Life::new(partition.is_multiple_of(2)));
+            model.partitions[partition].len()
+        };
+        let log = self.store.create_log(id(1, partition as u32), settings(relaxed)).unwrap();
+        self.lives.borrow_mut().insert(log.log_id(), (partition, lives - 1));
+        if self.random.one_in(2) {
+            log.created().await.unwrap();
+            self.model.borrow_mut().partitions[partition][lives - 1].create_durable = true;
+        }
+    }
+
+    fn value(&mut self, partition: usize, length: usize) -> Vec<u8> {
+        self.next_value += 1;
+        let mut value = format!("{partition}/{}/", self.next_value).into_bytes();
+        // Zeroes and repeated values must not pass for the end of a log, or for one another.
+        let fill = if self.random.one_in(4) { 0 } else { self.next_value as u8 };
+        value.resize(length.max(value.len()), fill);
+        value
+    }
+
+    async fn append(&mut self, partition: usize, log: &Log<SimDisk>) {
+        for _ in 0..1 + self.random.below(4) {
+            let length = if self.random.one_in(5) { 9_000 } else { 10 + self.random.below(3000) as usize };
+            self.append_one(partition, log, length).await;
+        }
+    }
+
+    async fn append_large(&mut self, partition: usize, log: &Log<SimDisk>) {
+        let length = 65_000 + self.random.below(60_000) as usize;
+        self.append_one(partition, log, length).await;
+    }
+
+    async fn append_one(&mut self, partition: usize, log: &Log<SimDisk>, length: usize) {
+        self.store.admit(length, Monotonic(u64::MAX)).await.unwrap();
+        let idempotent = partition.is_multiple_of(2);
+        let count = if idempotent { 1 } else { 1 + self.random.below(3) as usize };
+        let values: Vec<Vec<u8>> = (0..count).map(|_| self.value(partition, length / count)).collect();
+        let end = log.end_offset();
+        let appended = match idempotent {
+            true => append_as(log, &values[0], (producer(partition), 0, end as i32)).unwrap(),
+            false => append(log, &values).unwrap(),
+        };
+        assert_eq!(appended.base_offset, end);
+        let mut model = self.model.borrow_mut();
+        let life = model.live(partition).unwrap();
+        life.newest().values.extend(values.into_iter().map(Rc::new));
+    }
+
+    async fn begin_epoch(&mut self, partition: usize, log: &Log<SimDisk>) {
+        let epoch = {
+            let mut model = self.model.borrow_mut();
+            let life = model.live(partition).unwrap();
+            life.epoch_requested += 1;
+            life.epoch_requested
+        };
+        let sequence = log.begin_epoch(epoch).await.unwrap();
+        if self.random.one_in(2) {
+            self.store.durable(sequence).await.unwrap();
+            self.model.borrow_mut().live(partition).unwrap().epoch_durable = epoch;
+        }
+    }
+
+    async fn raise_start(&mut self, partition: usize, log: &Log<SimDisk>) {
+        let offset = {
+            let mut model = self.model.borrow_mut();
+            let life = model.live(partition).unwrap();
+            let acknowledged = life.newest().acknowledged;
+            if acknowledged <= life.start_requested {
+                return;
+            }
+            let span = (acknowledged - life.start_requested) as u64;
+            life.start_requested += 1 + self.random.below(span) as i64;
+            life.start_requested
+        };
+        let sequence = log.set_start_offset(offset).await.unwrap();
+        if self.random.one_in(2) {
+            self.store.durable(sequence).await.unwrap();
+            self.model.borrow_mut().live(partition).unwrap().start_durable = offset;
+        }
+    }
+
+    async fn truncate(&mut self, partition: usize, log: &Log<SimDisk>) {
+        let Some(offset) = self.batch_start(log).await else { return };
+        let asked = {
+            let mut model = self.model.borrow_mut();
+            let life = model.live(partition).unwrap();
+            if offset < life.start_requested || offset >= log.end_offset() {
+                return;
+            }
+            let mut cut = life.newest().clone();
+            cut.values.truncate(offset as usize);
+            cut.acknowledged = cut.acknowledged.min(offset);
+            life.lineages.push(cut);
+            life.epoch_durable = -1;
+            life.lineages.len() - 1
+        };
+        let sequence = log.truncate_to(offset).await.unwrap();
+        if self.random.one_in(2) {
+            self.store.durable(sequence).await.unwrap();
+            self.model.borrow_mut().live(partition).unwrap().truncations_durable = asked;
+        }
+    }
+
+    /// The first offset of some batch of the log.
+    async fn batch_start(&mut self, log: &Log<SimDisk>) -> Option<i64> {
+        let (start, end) = (log.start_offset(), log.end_offset());
+        if start == end {
+            return None;
+        }
+        let offset = start + self.random.below((end - start) as u64) as i64;
+        let request =
+            strandline_storage::ReadRequest { offset, max_bytes: 1, upper_bound: end, at_least_one: true };
+        let result = log.read(request).await.unwrap();
+        let batch = result.batches.first()?;
+        Some(strandline_wire::batch::BatchHeader::decode(batch).unwrap().base_offset)
+    }
+
+    async fn delete(&mut self, partition: usize) {
+        let life = {
+            let mut model = self.model.borrow_mut();
+            model.live(partition).unwrap().delete_requested = true;
+            model.partitions[partition].len() - 1
+        };
+        let sequence = self.store.delete_log(id(1, partition as u32)).unwrap();
+        if self.random.one_in(2) {
+            self.store.durable(sequence).await.unwrap();
+            self.model.borrow_mut().partitions[partition][life].delete_durable = true;
+        }
+    }
+}
