@@ -10,6 +10,7 @@ mod panics;
 mod ready;
 pub mod report;
 mod signals;
+pub mod simulated;
 pub mod slot;
 mod start;
 mod tokio_stopgap;
