@@ -1,10 +1,6 @@
 //! What decoding and validating may allocate: nothing for a batch that needs no change, little for honest requests, and a
 //! small multiple of the bytes for hostile ones.
 
-#![allow(unsafe_code)]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 
@@ -16,54 +12,10 @@ use strandline_wire::batch::{
 use strandline_wire::fuzz_entries;
 use strandline_wire::produce::{self, ProducePartition, ProduceRequest, TopicRef};
 
-/// Counts what the thread allocates. Tests run in threads of their own, so they do not see one another.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(change: isize) {
-    if change > 0 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-    }
-    LIVE.set(LIVE.get() + change);
-    PEAK.set(PEAK.get().max(LIVE.get()));
-}
-
-// SAFETY: every call is handed on to the system's allocator as it came; the counters are thread-local cells of plain
-// numbers, which neither allocate nor have destructors.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the pointer came from `System` with this layout, since all allocations are handed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 /// The number of allocations, and the most bytes held at once beyond those held before.
-fn measure(run: impl FnOnce()) -> (usize, usize) {
-    let (allocations, live) = (ALLOCATIONS.get(), LIVE.get());
-    PEAK.set(live);
-    run();
-    (ALLOCATIONS.get() - allocations, (PEAK.get() - live) as usize)
+fn measure(run: impl FnOnce()) -> (u64, u64) {
+    let info = allocation_counter::measure(run);
+    (info.count_total, info.bytes_max)
 }
 
 const NOW: i64 = 1_700_000_000_000;
@@ -172,7 +124,7 @@ fn hostile_frames_take_a_small_multiple_of_their_bytes() {
                 let mut damaged = bytes.clone();
                 damaged[at..at + 2].copy_from_slice(&[0xff, 0x7f]);
                 let (_, peak) = measure(|| run(&damaged));
-                let limit = 64 * damaged.len() + (64 << 10);
+                let limit = 64 * damaged.len() as u64 + (64 << 10);
                 assert!(
                     peak <= limit,
                     "{name}: {peak} bytes for a frame of {}",
