@@ -1,5 +1,4 @@
 //! Validating a produced batch as Kafka does.
-
 //!
 //! The batch that needs no change costs one CRC and one walk, and no allocation. What differs from Kafka is stricter, where
 //! Kafka would store what clients or the log later stumble over: bytes after the batch, an append-time bit set by a client,
@@ -63,8 +62,8 @@ pub struct ValidatedBatch<'a> {
     pub bytes: Cow<'a, [u8]>,
     /// The header as it shall be stored; base offset and leader epoch are still as sent.
     pub header: BatchHeader,
-    /// True when `header` differs from the one in `bytes`: after the copy, [`super::patch_and_recrc`] is needed, and its CRC
-    /// is still the one as sent.
+    /// True when `header` differs from the one in `bytes`: after the copy, [`super::patch_and_recrc`] is needed. Until then
+    /// `header.crc` is the one as sent.
     pub header_changed: bool,
     /// The offset delta of the first record with the largest timestamp (0 with append time).
     pub offset_of_max_timestamp: i32,
