@@ -15,4 +15,7 @@ pub mod runtime;
 pub mod sim;
 mod system;
 
-pub use runtime::{Monotonic, Queue, ReadHalf, Runtime, SocketAddr, TcpListener, TcpStream, WriteHalf};
+pub use runtime::{
+    IpAddr, Ipv4Addr, Ipv6Addr, Monotonic, Queue, ReadHalf, Runtime, SocketAddr, TcpListener, TcpStream,
+    WriteHalf,
+};

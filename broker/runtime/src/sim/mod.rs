@@ -12,10 +12,10 @@ mod socket;
 mod time;
 mod trace;
 
+use crate::runtime::{IpAddr, SocketAddr};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Context;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The network inside a simulation: byte streams between hosts, with latency, segments of any size, a bounded
 //! window, and resets. State only; what a task sees of it is in `socket`.
 
+use crate::runtime::{IpAddr, Ipv4Addr, SocketAddr};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 

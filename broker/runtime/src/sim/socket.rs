@@ -1,8 +1,8 @@
 //! Sockets as the code of a simulated host holds them.
 
+use crate::runtime::SocketAddr;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use super::World;

@@ -7,7 +7,6 @@ mod file;
 mod probe;
 mod system;
 #[cfg(test)]
-#[allow(unsafe_code)]
 mod tests;
 
 use std::fmt::Display;

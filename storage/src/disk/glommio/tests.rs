@@ -72,13 +72,7 @@ fn prefixes_of_one_buffer_are_written_while_its_owner_fills_the_rest() {
         let buffer = filled(&disk, 4, 1);
         let first = file.write_at(buffer.clone(), PAGE, 0);
         let second = file.write_at(buffer.clone(), 2 * PAGE, 8 * PAGE as u64);
-        let fill = async {
-            let beyond = buffer.base();
-            for offset in 2 * PAGE..4 * PAGE {
-                // SAFETY: inside the buffer, beyond both written prefixes, and no reference to it exists.
-                unsafe { beyond.add(offset).write(2) };
-            }
-        };
+        let fill = async { buffer.fill_from(2 * PAGE, 2) };
         let (first, second, ()) = futures_util::future::join3(first, second, fill).await;
         first.unwrap();
         second.unwrap();

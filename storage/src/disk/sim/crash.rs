@@ -37,6 +37,10 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
+    fn part(part: Range<usize>) -> Self {
+        Self::Parts(std::iter::once(part).collect())
+    }
+
     /// The likely and the nasty outcomes of a change, for taking all of them.
     fn candidates(change: &Change) -> Vec<Self> {
         let mut outcomes = vec![Self::Lost, Self::Whole];
@@ -48,8 +52,8 @@ impl Outcome {
         let sectors: Vec<usize> = cuts(*position, length, SECTOR).collect();
         let ends = [sectors.first(), sectors.last()].into_iter().flatten().copied();
         for cut in boundaries.into_iter().chain(ends).collect::<BTreeSet<usize>>() {
-            outcomes.push(Self::Parts(vec![0..cut]));
-            outcomes.push(Self::Parts(vec![cut..length]));
+            outcomes.push(Self::part(0..cut));
+            outcomes.push(Self::part(cut..length));
         }
         outcomes.push(Self::SizeOnly);
         outcomes

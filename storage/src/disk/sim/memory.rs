@@ -103,3 +103,14 @@ impl Deref for SimReadBuffer {
         self.memory.prefix(self.length)
     }
 }
+
+#[cfg(test)]
+impl SimBuffer {
+    /// What an owner does who fills a shared buffer from `offset` to its end.
+    pub(super) fn fill_from(&self, offset: usize, byte: u8) {
+        assert!(offset <= self.length);
+        // SAFETY: inside the memory. Tests hold no reference to it, and those that break a rule of `Buffer`
+        // with this do so to see it caught, on one thread and between two polls.
+        unsafe { self.base.add(offset).write_bytes(byte, self.length - offset) };
+    }
+}

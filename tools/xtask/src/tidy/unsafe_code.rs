@@ -11,6 +11,7 @@ const FILES: &[&str] = &[
     "broker/src/node/limits.rs",
     "storage/src/disk/glommio/buffer.rs",
     "storage/src/disk/glommio/system.rs",
+    "storage/src/disk/sim/memory.rs",
     "storage/src/log/append_buffer.rs",
 ];
 
