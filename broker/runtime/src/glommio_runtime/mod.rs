@@ -6,27 +6,24 @@ mod executor;
 mod host;
 mod net;
 mod pulse;
-pub(crate) mod socket;
+mod socket;
 mod tasks;
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::{Either, select};
 use glommio::TaskQueueHandle;
 
 pub use executor::{ExecutorError, QueueShares, ShardExecutorOptions, ShardHandle, spawn_shard};
 pub use host::{HostError, MEMLOCK_BYTES_MIN, check_host, memlock_limit_bytes};
 pub use net::{GlommioListener, GlommioReadHalf, GlommioStream, GlommioWriteHalf};
 
+use crate::panics::Panic;
 use crate::runtime::{Monotonic, Queue, Runtime};
 use crate::system;
-use tasks::{Panic, Tasks};
+use tasks::Tasks;
 
 /// How long an ending executor lets the kernel work on cancelled operations.
 const CANCELLATION: Duration = Duration::from_millis(1);
@@ -69,14 +66,9 @@ impl GlommioRuntime {
     async fn run_main<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Panic> {
         let pulses = pulse::pulses(&self.tasks).map(|pulse| self.spawn_into(Queue::Latency, pulse));
         let tasks = self.tasks.clone();
-        let outcome = self.spawn_into(Queue::Latency, async move {
-            let main = pin!(AssertUnwindSafe(main).catch_unwind());
-            match select(main, pin!(tasks.panicked())).await {
-                Either::Left((outcome, _)) => outcome,
-                Either::Right((panic, _)) => Err(panic),
-            }
-        });
-        let outcome = outcome.await;
+        let outcome = self
+            .spawn_into(Queue::Latency, async move { tasks.panics().run(main).await })
+            .await;
         self.tasks.end_all();
         while !self.tasks.all_ended() {
             self.yield_now().await;

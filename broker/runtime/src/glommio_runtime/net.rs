@@ -13,6 +13,7 @@ use futures_util::{AsyncRead, AsyncWrite};
 
 use super::socket;
 use crate::runtime::{ReadHalf, TcpListener, TcpStream, WriteHalf};
+use crate::socket::listening_socket;
 
 /// Pieces handed to one system call at most.
 const PIECES_MAX: usize = 64;
@@ -25,7 +26,7 @@ pub struct GlommioListener {
 
 impl GlommioListener {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listener = socket::into_glommio_listener(socket::listening_socket(address)?);
+        let listener = socket::into_glommio_listener(listening_socket(address)?);
         let local_address = listener.local_addr()?;
         Ok(Self {
             listener,

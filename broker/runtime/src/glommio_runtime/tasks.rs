@@ -1,19 +1,14 @@
 //! The tasks of a shard, so that they can be ended before their executor is: glommio leaks those that are not,
 //! and aborts when one that holds a file is dropped outside of it, as after a panic.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::local::Event;
-
-/// What a panic carries.
-pub(super) type Panic = Box<dyn Any + Send>;
+use crate::panics::Panics;
 
 #[derive(Default)]
 struct Live {
@@ -22,16 +17,7 @@ struct Live {
     next: Cell<u64>,
     /// A waker of every task that was polled and has not ended.
     wakers: RefCell<BTreeMap<u64, Option<Waker>>>,
-    /// The first panic of a task.
-    panic: RefCell<Option<Panic>>,
-    panicked: Event,
-}
-
-impl Live {
-    fn keep(&self, panic: Panic) {
-        self.panic.borrow_mut().get_or_insert(panic);
-        self.panicked.notify_all();
-    }
+    panics: Panics,
 }
 
 /// All tasks spawned on one executor.
@@ -67,15 +53,9 @@ impl Tasks {
         self.0.polls.get()
     }
 
-    /// Completes when a task has panicked, with its panic.
-    pub(super) async fn panicked(&self) -> Panic {
-        loop {
-            let next = self.0.panicked.wait();
-            if let Some(panic) = self.0.panic.take() {
-                return panic;
-            }
-            next.await;
-        }
+    /// Where the panic of a task goes.
+    pub(super) fn panics(&self) -> &Panics {
+        &self.0.panics
     }
 
     pub(super) fn all_ended(&self) -> bool {
@@ -104,7 +84,7 @@ impl<F: Future<Output = ()>> Future for Supervised<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let live = &self.place.live;
+        let live = self.place.live.clone();
         live.polls.set(live.polls.get().wrapping_add(1));
         if live.ending.get() {
             self.task = None;
@@ -112,20 +92,11 @@ impl<F: Future<Output = ()>> Future for Supervised<F> {
         let Some(task) = &mut self.task else {
             return Poll::Ready(());
         };
-        // The executor goes down with the panic, see `Tasks::panicked`; nothing looks at the task again.
-        match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context))) {
-            Ok(Poll::Pending) => {}
-            Ok(Poll::Ready(())) => {
-                self.task = None;
-                return Poll::Ready(());
-            }
-            Err(panic) => {
-                self.place.live.keep(panic);
-                self.task = None;
-                return Poll::Ready(());
-            }
+        if live.panics.poll_task(task.as_mut(), context).is_ready() {
+            self.task = None;
+            return Poll::Ready(());
         }
-        let mut wakers = self.place.live.wakers.borrow_mut();
+        let mut wakers = live.wakers.borrow_mut();
         let waker = wakers
             .get_mut(&self.place.id)
             .expect("a task's place lives as long as the task");
@@ -133,7 +104,6 @@ impl<F: Future<Output = ()>> Future for Supervised<F> {
             // A task keeps its waker for life.
             *waker = Some(context.waker().clone());
         }
-        drop(wakers);
         Poll::Pending
     }
 }
