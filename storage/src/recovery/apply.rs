@@ -406,9 +406,10 @@ fn add_extent<D: Disk>(state: &mut LogState<D>, extent: &Extent, now_ms: i64) ->
     Ok(())
 }
 
-/// The files in a log's folder that belong to it.
+/// The files in a log's folder that checkpoint or replay name. Those that the replay dropped again are among
+/// them: until the next checkpoint, another replay would look for them.
 pub(crate) fn named_files<D: Disk>(state: &LogState<D>) -> HashSet<String> {
-    let mut names = HashSet::new();
+    let mut names: HashSet<String> = state.obsolete.iter().cloned().collect();
     for segment in &state.segments {
         names.insert(names::segment(segment.meta.base_offset, segment.meta.number));
         names.insert(names::index(segment.meta.base_offset, segment.meta.number));

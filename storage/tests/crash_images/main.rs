@@ -12,7 +12,7 @@ mod verify;
 mod workload;
 
 /// Images of a plain `cargo test`.
-const IMAGES_DEFAULT: u64 = 500;
+const IMAGES_DEFAULT: u64 = 400;
 /// Images of one flush at most.
 const IMAGES_PER_FLUSH: u64 = 2;
 

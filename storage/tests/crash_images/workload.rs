@@ -16,6 +16,8 @@ use crate::common::{append, append_as, id, small_options};
 use crate::model::{Life, Model};
 
 pub const PARTITIONS: usize = 4;
+/// One flush in so many is looked at.
+const FLUSHES_PER_LOOK: u64 = 4;
 
 /// The store's directory on the simulated disk.
 pub fn directory() -> PathBuf {
@@ -78,8 +80,13 @@ pub fn images_of(seed: u64, per_flush: u64) -> Vec<Moment> {
         Store::format(runtime.clone(), disk.clone(), &options()).await.unwrap();
         let hooked = model.clone();
         let flushes = RefCell::new(0u64);
+        let pick = RefCell::new(SeededRandom::new(seed));
         disk.on_flush(move |disk, point| {
             *flushes.borrow_mut() += 1;
+            // A share of the flushes, so that a run of so many images sees more seeds.
+            if !pick.borrow_mut().one_in(FLUSHES_PER_LOOK) {
+                return;
+            }
             let at = format!("flush {} of {}", flushes.borrow(), point.path.display());
             for image in disk.crash_images(per_flush) {
                 moments.borrow_mut().push(Moment { image, model: hooked.borrow().clone(), at: at.clone() });
