@@ -1,5 +1,7 @@
 //! The whole node on virtual time: produce, power cut with torn writes, restart, fetch. One seed is one history.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};

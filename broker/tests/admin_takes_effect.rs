@@ -1,5 +1,7 @@
 //! Topics and configurations through the protocol: in effect at once, and after a restart.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::thread;

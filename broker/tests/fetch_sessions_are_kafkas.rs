@@ -24,7 +24,11 @@ fn request(session: (i32, i32), partitions: &[(i32, i64)]) -> FetchRequest {
     let topics = if partitions.is_empty() {
         Vec::new()
     } else {
-        vec![FetchTopic::default().with_topic(name("sessions")).with_partitions(partitions)]
+        vec![
+            FetchTopic::default()
+                .with_topic(name("sessions"))
+                .with_partitions(partitions),
+        ]
     };
     FetchRequest::default()
         .with_replica_id((-1).into())
@@ -35,11 +39,18 @@ fn request(session: (i32, i32), partitions: &[(i32, i64)]) -> FetchRequest {
 }
 
 fn indexes(answer: &FetchResponse) -> Vec<i32> {
-    answer.responses.iter().flat_map(|topic| &topic.partitions).map(|p| p.partition_index).collect()
+    answer
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partitions)
+        .map(|p| p.partition_index)
+        .collect()
 }
 
 fn open(client: &mut Client, partitions: &[(i32, i64)]) -> i32 {
-    client.call(FETCH_VERSION, &request((0, 0), partitions)).session_id
+    client
+        .call(FETCH_VERSION, &request((0, 0), partitions))
+        .session_id
 }
 
 #[test]
@@ -50,12 +61,17 @@ fn an_incremental_fetch_tells_only_news() {
     let id = open(&mut p.client, &[(0, 0), (1, 0), (2, 0)]);
     assert!(id > 0);
     let answer = p.client.call(FETCH_VERSION, &request((id, 1), &[]));
-    assert_eq!((answer.error_code, answer.session_id, indexes(&answer)), (0, id, vec![]));
+    assert_eq!(
+        (answer.error_code, answer.session_id, indexes(&answer)),
+        (0, id, vec![])
+    );
     p.append(&Batch::of_values(["a"]));
     let answer = p.client.call(FETCH_VERSION, &request((id, 2), &[]));
     assert_eq!(indexes(&answer), [1]);
     // Moved past the record, and partition 2 forgotten.
-    let forget = ForgottenTopic::default().with_topic(name("sessions")).with_partitions(vec![2]);
+    let forget = ForgottenTopic::default()
+        .with_topic(name("sessions"))
+        .with_partitions(vec![2]);
     let next = request((id, 3), &[(1, 1)]).with_forgotten_topics_data(vec![forget]);
     assert_eq!(indexes(&p.client.call(FETCH_VERSION, &next)), [0; 0]);
     // A partition that does not exist is told every time.
@@ -81,9 +97,15 @@ fn wrong_ids_and_epochs_are_told_and_the_final_epoch_closes() {
         let answer = client.call(FETCH_VERSION, &request(session, &[]));
         assert_eq!(answer.error_code, code, "{session:?}");
     }
-    assert_eq!(client.call(13, &request((id, 2), &[])).error_code, FETCH_SESSION_TOPIC_ID_ERROR);
+    assert_eq!(
+        client.call(13, &request((id, 2), &[])).error_code,
+        FETCH_SESSION_TOPIC_ID_ERROR
+    );
     let closed = client.call(FETCH_VERSION, &request((id, -1), &[(0, 0)]));
-    assert_eq!((closed.error_code, closed.session_id, indexes(&closed)), (0, 0, vec![0]));
+    assert_eq!(
+        (closed.error_code, closed.session_id, indexes(&closed)),
+        (0, 0, vec![0])
+    );
     let gone = client.call(FETCH_VERSION, &request((id, 3), &[]));
     assert_eq!(gone.error_code, FETCH_SESSION_ID_NOT_FOUND);
 }
@@ -104,8 +126,11 @@ fn beyond_the_slots_clients_get_data_without_a_session() {
         .collect();
     assert_eq!(clients.iter().filter(|(_, id)| *id > 0).count(), 3);
     for (client, id) in &mut clients {
-        let (session, named): ((i32, i32), &[(i32, i64)]) =
-            if *id > 0 { ((*id, 1), &[]) } else { ((0, 0), &[(0, 0)]) };
+        let (session, named): ((i32, i32), &[(i32, i64)]) = if *id > 0 {
+            ((*id, 1), &[])
+        } else {
+            ((0, 0), &[(0, 0)])
+        };
         let answer = client.call(FETCH_VERSION, &request(session, named));
         assert_eq!(answer.error_code, 0);
         assert_eq!(indexes(&answer), [0]);
@@ -133,7 +158,9 @@ fn every_partition_of_a_session_gets_its_turn() {
         let answer = p.client.call(FETCH_VERSION, &limited((id, epoch), &[]));
         let with_data = answer.responses.iter().flat_map(|topic| &topic.partitions);
         served.extend(
-            with_data.filter(|p| p.records.as_ref().is_some_and(|r| !r.is_empty())).map(|p| p.partition_index),
+            with_data
+                .filter(|p| p.records.as_ref().is_some_and(|r| !r.is_empty()))
+                .map(|p| p.partition_index),
         );
     }
     assert_eq!(served.len(), 16);

@@ -28,7 +28,9 @@ fn partition(index: i32, offset: i64, max_bytes: i32) -> FetchPartition {
 }
 
 fn request(topic: &str, partitions: Vec<FetchPartition>) -> FetchRequest {
-    let topic = FetchTopic::default().with_topic(name(topic)).with_partitions(partitions);
+    let topic = FetchTopic::default()
+        .with_topic(name(topic))
+        .with_partitions(partitions);
     FetchRequest::default()
         .with_replica_id((-1).into())
         .with_max_wait_ms(0)
@@ -40,7 +42,9 @@ fn request(topic: &str, partitions: Vec<FetchPartition>) -> FetchRequest {
 
 fn bytes(answer: &FetchResponse) -> usize {
     let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
-    partitions.map(|partition| partition.records.as_ref().map_or(0, bytes::Bytes::len)).sum()
+    partitions
+        .map(|partition| partition.records.as_ref().map_or(0, bytes::Bytes::len))
+        .sum()
 }
 
 #[test]
@@ -53,7 +57,14 @@ fn a_fetch_from_the_middle_of_a_batch_gives_the_whole_batch() {
         assert_eq!(p.batches(offset)[0].base_offset, first, "at {offset}");
     }
     let at_end = p.fetch(6);
-    assert_eq!((at_end.error_code, at_end.high_watermark, at_end.last_stable_offset), (0, 6, 6));
+    assert_eq!(
+        (
+            at_end.error_code,
+            at_end.high_watermark,
+            at_end.last_stable_offset
+        ),
+        (0, 6, 6)
+    );
     assert!(at_end.records.unwrap_or_default().is_empty());
 }
 
@@ -87,8 +98,14 @@ fn an_answer_holds_at_most_its_limit_and_one_batch() {
         }
     }
     let all = (0..8).map(|index| partition(index, 0, 1 << 20)).collect();
-    let answer = p.client.call(FETCH_VERSION, &request("many", all).with_max_bytes(250_000));
-    assert!((100_000..=350_100).contains(&bytes(&answer)), "{}", bytes(&answer));
+    let answer = p
+        .client
+        .call(FETCH_VERSION, &request("many", all).with_max_bytes(250_000));
+    assert!(
+        (100_000..=350_100).contains(&bytes(&answer)),
+        "{}",
+        bytes(&answer)
+    );
     // A partition's own limit holds for all but the first that has data.
     let all = vec![partition(0, 0, 1), partition(1, 0, 1), partition(2, 0, 250_000)];
     let answer = p.client.call(FETCH_VERSION, &request("many", all));
@@ -111,10 +128,15 @@ fn a_long_poll_ends_with_the_first_record_and_with_its_wait() {
     writer.append(&Batch::of_values(["news"]));
     let (_, answer) = reader.client.receive::<FetchRequest>(FETCH_VERSION).unwrap();
     assert!(bytes(&answer) > 0);
-    assert!(start.elapsed() < Duration::from_secs(20), "it waited for its deadline");
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "it waited for its deadline"
+    );
 
     let start = Instant::now();
-    let empty = reader.client.call(FETCH_VERSION, &reader.fetch_request(1).with_max_wait_ms(200));
+    let empty = reader
+        .client
+        .call(FETCH_VERSION, &reader.fetch_request(1).with_max_wait_ms(200));
     assert_eq!(bytes(&empty), 0);
     assert!(start.elapsed() >= Duration::from_millis(200), "it did not wait");
 }
@@ -124,13 +146,19 @@ fn a_long_poll_waits_for_its_minimum() {
     let broker = Broker::start();
     let mut reader = Partition::create(&broker, "minimum", &[]);
     let mut writer = Partition::find(&broker, "minimum", 0);
-    let parked = reader.fetch_request(0).with_max_wait_ms(60_000).with_min_bytes(3000);
+    let parked = reader
+        .fetch_request(0)
+        .with_max_wait_ms(60_000)
+        .with_min_bytes(3000);
     reader.client.send(FETCH_VERSION, &parked).unwrap();
     for _ in 0..3 {
         writer.append(&Batch::of_values([vec![b'x'; 1000]]));
     }
     let (_, answer) = reader.client.receive::<FetchRequest>(FETCH_VERSION).unwrap();
-    assert_eq!(decode_all(answer.responses[0].partitions[0].records.as_ref().unwrap()).len(), 3);
+    assert_eq!(
+        decode_all(answer.responses[0].partitions[0].records.as_ref().unwrap()).len(),
+        3
+    );
 }
 
 #[test]
@@ -140,10 +168,15 @@ fn an_error_ends_a_long_poll_at_once() {
     let start = Instant::now();
     let wait = |request: FetchRequest| request.with_max_wait_ms(60_000);
     p.append(&Batch::of_values(["a", "b"]));
-    for (offset, epoch, code) in
-        [(7, -1, OFFSET_OUT_OF_RANGE), (-1, -1, OFFSET_OUT_OF_RANGE), (0, 1000, UNKNOWN_LEADER_EPOCH)]
-    {
-        let request = wait(request("errors", vec![partition(0, offset, 1).with_current_leader_epoch(epoch)]));
+    for (offset, epoch, code) in [
+        (7, -1, OFFSET_OUT_OF_RANGE),
+        (-1, -1, OFFSET_OUT_OF_RANGE),
+        (0, 1000, UNKNOWN_LEADER_EPOCH),
+    ] {
+        let request = wait(request(
+            "errors",
+            vec![partition(0, offset, 1).with_current_leader_epoch(epoch)],
+        ));
         let answer = p.client.call(FETCH_VERSION, &request);
         let answer = &answer.responses[0].partitions[0];
         assert_eq!(answer.error_code, code);
@@ -151,10 +184,20 @@ fn an_error_ends_a_long_poll_at_once() {
             assert_eq!((answer.high_watermark, answer.log_start_offset), (2, 0));
         }
     }
-    let answer = p.client.call(FETCH_VERSION, &wait(request("nothing", vec![partition(0, 0, 1)])));
-    assert_eq!(answer.responses[0].partitions[0].error_code, UNKNOWN_TOPIC_OR_PARTITION);
-    let answer = p.client.call(FETCH_VERSION, &wait(request("errors", vec![partition(9, 0, 1)])));
-    assert_eq!(answer.responses[0].partitions[0].error_code, UNKNOWN_TOPIC_OR_PARTITION);
+    let answer = p
+        .client
+        .call(FETCH_VERSION, &wait(request("nothing", vec![partition(0, 0, 1)])));
+    assert_eq!(
+        answer.responses[0].partitions[0].error_code,
+        UNKNOWN_TOPIC_OR_PARTITION
+    );
+    let answer = p
+        .client
+        .call(FETCH_VERSION, &wait(request("errors", vec![partition(9, 0, 1)])));
+    assert_eq!(
+        answer.responses[0].partitions[0].error_code,
+        UNKNOWN_TOPIC_OR_PARTITION
+    );
     assert!(start.elapsed() < Duration::from_secs(50));
 }
 
@@ -176,10 +219,19 @@ fn an_older_epoch_is_fenced_and_the_leader_named() {
     let answer = p.client.call(16, &request);
     let fenced = &answer.responses[0].partitions[0];
     assert_eq!(fenced.error_code, FENCED_LEADER_EPOCH);
-    assert_eq!((fenced.current_leader.leader_id.0, fenced.current_leader.leader_epoch), (1000, new));
+    assert_eq!(
+        (
+            fenced.current_leader.leader_id.0,
+            fenced.current_leader.leader_epoch
+        ),
+        (1000, new)
+    );
     assert_eq!(answer.node_endpoints[0].port, i32::from(broker.address().port()));
     // A client whose last record is of an epoch beyond what the log has is told where they part.
-    let ahead = request_by_name("epochs", partition(0, 1, 1 << 20).with_last_fetched_epoch(new + 5));
+    let ahead = request_by_name(
+        "epochs",
+        partition(0, 1, 1 << 20).with_last_fetched_epoch(new + 5),
+    );
     let answer = p.client.call(FETCH_VERSION, &ahead);
     let answer = &answer.responses[0].partitions[0];
     assert!(answer.error_code == OFFSET_OUT_OF_RANGE || answer.diverging_epoch.end_offset == 1);
@@ -198,13 +250,21 @@ fn topics_are_fetched_by_id_in_every_version_that_has_ids() {
         let by_id = version >= 13;
         let topic = |id: Uuid| {
             let topic = FetchTopic::default().with_partitions(vec![partition(0, 0, 1 << 20)]);
-            if by_id { topic.with_topic_id(id) } else { topic.with_topic(name("ids")) }
+            if by_id {
+                topic.with_topic_id(id)
+            } else {
+                topic.with_topic(name("ids"))
+            }
         };
         let request = request("", Vec::new()).with_topics(vec![topic(p.topic_id)]);
         let answer = p.client.call(version, &request);
         let data = &answer.responses[0].partitions[0];
         assert_eq!(data.error_code, 0, "version {version}");
-        assert_eq!(decode_all(data.records.as_ref().unwrap())[0].values(), [b"a"], "version {version}");
+        assert_eq!(
+            decode_all(data.records.as_ref().unwrap())[0].values(),
+            [b"a"],
+            "version {version}"
+        );
         if by_id {
             let unknown = request.with_topics(vec![topic(Uuid::from_u128(7))]);
             let answer = p.client.call(version, &unknown);
@@ -231,10 +291,16 @@ fn a_reader_that_leaves_while_parked_is_forgotten_and_others_go_on() {
     let mut writer = Partition::create(&broker, "leavers", &[]);
     for _ in 0..100 {
         let mut reader = Partition::find(&broker, "leavers", 0);
-        reader.client.send(FETCH_VERSION, &reader.fetch_request(0).with_max_wait_ms(600_000)).unwrap();
+        reader
+            .client
+            .send(FETCH_VERSION, &reader.fetch_request(0).with_max_wait_ms(600_000))
+            .unwrap();
     }
     let mut stays = Partition::find(&broker, "leavers", 0);
-    stays.client.send(FETCH_VERSION, &stays.fetch_request(0).with_max_wait_ms(60_000)).unwrap();
+    stays
+        .client
+        .send(FETCH_VERSION, &stays.fetch_request(0).with_max_wait_ms(60_000))
+        .unwrap();
     let reading = thread::spawn(move || stays.client.receive::<FetchRequest>(FETCH_VERSION).unwrap().1);
     writer.append(&Batch::of_values(["a"]));
     assert!(bytes(&reading.join().unwrap()) > 0);

@@ -44,19 +44,40 @@ fn few_bytes_never_make_it_allocate_much() {
         ("an unknown version", framed(&header(3, 99))),
         ("an API that Kafka dropped", framed(&header(4, 0))),
         ("Produce 2", framed(&header(0, 2))),
-        ("a client id past the end", framed(&[0, 3, 0, 1, 0, 0, 0, 1, 0x7f, 0xff])),
+        (
+            "a client id past the end",
+            framed(&[0, 3, 0, 1, 0, 0, 0, 1, 0x7f, 0xff]),
+        ),
     ];
-    for (what, key, version) in [("Metadata", 3, 1), ("Produce", 0, 3), ("Fetch", 1, 4), ("ListOffsets", 2, 1)] {
+    for (what, key, version) in [
+        ("Metadata", 3, 1),
+        ("Produce", 0, 3),
+        ("Fetch", 1, 4),
+        ("ListOffsets", 2, 1),
+    ] {
         hostile.push((what, framed(&[&header(key, version)[..], &huge].concat())));
     }
-    for (what, key, version) in [("Metadata", 3, 12), ("Produce", 0, 9), ("Fetch", 1, 12), ("CreateTopics", 19, 7)] {
-        hostile.push((what, framed(&[&header(key, version)[..], &[0], &unsigned_huge].concat())));
-        hostile.push((what, framed(&[&header(key, version)[..], &unsigned_huge].concat())));
+    for (what, key, version) in [
+        ("Metadata", 3, 12),
+        ("Produce", 0, 9),
+        ("Fetch", 1, 12),
+        ("CreateTopics", 19, 7),
+    ] {
+        hostile.push((
+            what,
+            framed(&[&header(key, version)[..], &[0], &unsigned_huge].concat()),
+        ));
+        hostile.push((
+            what,
+            framed(&[&header(key, version)[..], &unsigned_huge].concat()),
+        ));
     }
     for (what, bytes) in &hostile {
         for _ in 0..20 {
             let mut client = broker.client();
-            client.send_raw(bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
+            client
+                .send_raw(bytes)
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
             // What is no whole request yet waits; everything else is closed.
             client.stream.shutdown(std::net::Shutdown::Write).unwrap();
             client.expect_close();
@@ -86,7 +107,11 @@ fn half_sent_frames_hold_little_memory() {
         assert_eq!(p.append(&Batch::of_values(["meanwhile"])), offset);
     }
     let grown = broker.resident_bytes().saturating_sub(before);
-    assert!(grown < 20 << 20, "grew by {grown} bytes for {} halves", halves.len());
+    assert!(
+        grown < 20 << 20,
+        "grew by {grown} bytes for {} halves",
+        halves.len()
+    );
 }
 
 /// Frames larger than all the memory for requests still get through, one at a time.
@@ -108,7 +133,10 @@ fn many_large_requests_get_through_bounded_memory() {
     });
     assert_eq!(p.end_offset(), 18);
     let resident = broker.resident_bytes();
-    assert!(resident < (64 << 20) + (64 << 20) + (2 << 20), "{resident} bytes resident");
+    assert!(
+        resident < (64 << 20) + (64 << 20) + (2 << 20),
+        "{resident} bytes resident"
+    );
 }
 
 /// A frame may arrive in any pieces.
@@ -128,12 +156,18 @@ fn an_unknown_version_of_api_versions_is_answered_in_version_zero() {
     let broker = Broker::start();
     let mut client = broker.client();
     // A version yet to come may have any body.
-    client.send_raw(&framed(&[&header(18, 77)[..], b"whatever"].concat())).unwrap();
+    client
+        .send_raw(&framed(&[&header(18, 77)[..], b"whatever"].concat()))
+        .unwrap();
     let mut frame = bytes::Bytes::from(client.receive_frame().unwrap());
     assert_eq!(ResponseHeader::decode(&mut frame, 0).unwrap().correlation_id, 7);
     let answer = ApiVersionsResponse::decode(&mut frame, 0).unwrap();
     assert_eq!(answer.error_code, UNSUPPORTED_VERSION);
-    let rows: Vec<_> = answer.api_keys.iter().map(|row| (row.api_key, row.min_version, row.max_version)).collect();
+    let rows: Vec<_> = answer
+        .api_keys
+        .iter()
+        .map(|row| (row.api_key, row.min_version, row.max_version))
+        .collect();
     assert_eq!(rows, [(18, 0, 4)]);
     // The connection lives on.
     let named = |name| {
@@ -143,7 +177,12 @@ fn an_unknown_version_of_api_versions_is_answered_in_version_zero() {
     };
     let answer = client.call(4, &named("good-client"));
     assert_eq!(answer.error_code, 0);
-    assert!(answer.api_keys.iter().any(|row| (row.api_key, row.min_version) == (0, 0)));
+    assert!(
+        answer
+            .api_keys
+            .iter()
+            .any(|row| (row.api_key, row.min_version) == (0, 0))
+    );
     assert_eq!(client.call(3, &named("bad client")).error_code, INVALID_REQUEST);
 }
 
@@ -178,6 +217,7 @@ fn mutated_requests_stop_nothing() {
         }
     }
     assert!(broker.is_running());
+    // Some mutations are whole requests still, and may be appended while this is asked.
     let end = p.end_offset();
-    assert_eq!(p.append(&Batch::of_values(["after"])), end);
+    assert!(p.append(&Batch::of_values(["after"])) >= end);
 }

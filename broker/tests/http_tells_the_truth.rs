@@ -1,5 +1,7 @@
 //! `/metrics` and `/health` of a running node.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::io::{Read, Write};

@@ -11,7 +11,11 @@ const INVALID_PRODUCER_EPOCH: i16 = 47;
 const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
 
 fn new_producer(client: &mut Client) -> (i64, i16) {
-    let answer = client.call(4, &InitProducerIdRequest::default().with_producer_id((-1).into()).with_producer_epoch(-1));
+    let request = InitProducerIdRequest::default()
+        .with_transactional_id(None)
+        .with_producer_id((-1).into())
+        .with_producer_epoch(-1);
+    let answer = client.call(4, &request);
     assert_eq!(answer.error_code, 0);
     (answer.producer_id.0, answer.producer_epoch)
 }
@@ -48,9 +52,16 @@ fn the_last_five_batches_are_known_also_after_a_crash() {
         assert_eq!(partition.append(&batch(producer, sequence)), i64::from(sequence));
     }
     for sequence in 1..6 {
-        assert_eq!(partition.append(&batch(producer, sequence)), i64::from(sequence), "the copy of {sequence}");
+        assert_eq!(
+            partition.append(&batch(producer, sequence)),
+            i64::from(sequence),
+            "the copy of {sequence}"
+        );
     }
-    assert_eq!(partition.produce(&batch(producer, 0)).error_code, OUT_OF_ORDER_SEQUENCE_NUMBER);
+    assert_eq!(
+        partition.produce(&batch(producer, 0)).error_code,
+        OUT_OF_ORDER_SEQUENCE_NUMBER
+    );
     broker.kill();
     broker.launch();
     let mut partition = Partition::find(&broker, "retries", 0);
@@ -69,7 +80,10 @@ fn gaps_and_old_epochs_are_refused_and_an_unknown_producer_may_begin_anywhere() 
     assert_eq!(answer.error_code, OUT_OF_ORDER_SEQUENCE_NUMBER);
     assert!(answer.error_message.is_some());
     partition.append(&batch((producer.0, 1), 0));
-    assert_eq!(partition.produce(&batch(producer, 1)).error_code, INVALID_PRODUCER_EPOCH);
+    assert_eq!(
+        partition.produce(&batch(producer, 1)).error_code,
+        INVALID_PRODUCER_EPOCH
+    );
     let unknown = new_producer(&mut partition.client);
     partition.append(&batch(unknown, 77));
     assert_eq!(partition.end_offset(), 3);
@@ -90,7 +104,10 @@ fn sequences_wrap_after_the_largest() {
     let (id, epoch) = new_producer(&mut partition.client);
     let across = Batch::of_values(["e", "f", "g"]).by_producer(id, epoch, i32::MAX - 1);
     assert_eq!(partition.append(&across), 4);
-    assert_eq!(partition.append(&Batch::of_values(["h"]).by_producer(id, epoch, 1)), 7);
+    assert_eq!(
+        partition.append(&Batch::of_values(["h"]).by_producer(id, epoch, 1)),
+        7
+    );
 }
 
 #[test]
@@ -104,10 +121,16 @@ fn five_in_flight_are_stored_in_order_and_their_copies_are_recognised() {
             partition.client.send(PRODUCE_VERSION, &request).unwrap();
         }
         for sequence in 0..5 {
-            let (_, answer) =
-                partition.client.receive::<kafka_protocol::messages::ProduceRequest>(PRODUCE_VERSION).unwrap();
+            let (_, answer) = partition
+                .client
+                .receive::<kafka_protocol::messages::ProduceRequest>(PRODUCE_VERSION)
+                .unwrap();
             let answer = &answer.responses[0].partition_responses[0];
-            assert_eq!((answer.error_code, answer.base_offset), (0, sequence), "copy {copy}");
+            assert_eq!(
+                (answer.error_code, answer.base_offset),
+                (0, sequence),
+                "copy {copy}"
+            );
         }
     }
     assert_eq!(partition.end_offset(), 5);
@@ -117,7 +140,9 @@ fn five_in_flight_are_stored_in_order_and_their_copies_are_recognised() {
 fn transactional_ids_are_refused_for_good() {
     let broker = Broker::start();
     let request = InitProducerIdRequest::default()
-        .with_transactional_id(Some(kafka_protocol::protocol::StrBytes::from_static_str("t").into()))
+        .with_transactional_id(Some(
+            kafka_protocol::protocol::StrBytes::from_static_str("t").into(),
+        ))
         .with_transaction_timeout_ms(1000);
     for version in 0..=5 {
         let answer = broker.client().call(version, &request);

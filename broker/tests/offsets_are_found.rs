@@ -3,7 +3,9 @@
 mod support;
 
 use kafka_protocol::messages::OffsetForLeaderEpochRequest;
-use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
+use kafka_protocol::messages::offset_for_leader_epoch_request::{
+    OffsetForLeaderPartition, OffsetForLeaderTopic,
+};
 use support::batch::{CODECS, now_ms};
 use support::topic::name;
 use support::{Batch, Broker, Partition, Record};
@@ -17,7 +19,12 @@ const POLICY_VIOLATION: i16 = 44;
 const UNKNOWN_LEADER_EPOCH: i16 = 75;
 
 fn at_times(times: &[i64]) -> Batch {
-    Batch::new(times.iter().map(|time| Record::new(*time, None, Some(b"v"))).collect())
+    Batch::new(
+        times
+            .iter()
+            .map(|time| Record::new(*time, None, Some(b"v")))
+            .collect(),
+    )
 }
 
 /// KAFKA-16342, KAFKA-16310: the lookup of the largest timestamp was wrong in compressed batches.
@@ -31,7 +38,11 @@ fn the_largest_timestamp_is_found_in_every_codec() {
         p.append(&at_times(&[5, 9, 7]).compressed(codec));
         p.append(&at_times(&[1, 9, 9]).compressed(codec));
         let found = p.list_offset(7, MAX_TIMESTAMP);
-        assert_eq!((found.error_code, found.offset, found.timestamp), (0, 1, 9), "{codec:?}");
+        assert_eq!(
+            (found.error_code, found.offset, found.timestamp),
+            (0, 1, 9),
+            "{codec:?}"
+        );
     }
 }
 
@@ -53,7 +64,11 @@ fn the_first_record_at_or_after_a_time_is_found() {
         (base + 4021, -1, -1),
     ] {
         let found = p.list_offset(7, time);
-        assert_eq!((found.error_code, found.offset, found.timestamp), (0, offset, found_at), "at {time}");
+        assert_eq!(
+            (found.error_code, found.offset, found.timestamp),
+            (0, offset, found_at),
+            "at {time}"
+        );
     }
 }
 
@@ -71,13 +86,26 @@ fn special_timestamps_are_known_from_the_version_that_brought_them() {
     let mut p = Partition::create(&broker, "special", &[]);
     p.append(&at_times(&[1, 2, 3]));
     p.delete_records(1);
-    for (timestamp, since, offset) in
-        [(LATEST, 1, 3), (EARLIEST, 1, 1), (MAX_TIMESTAMP, 7, 2), (-4, 8, 1), (-5, 9, -1), (-6, 11, -1)]
-    {
+    for (timestamp, since, offset) in [
+        (LATEST, 1, 3),
+        (EARLIEST, 1, 1),
+        (MAX_TIMESTAMP, 7, 2),
+        (-4, 8, 1),
+        (-5, 9, -1),
+        (-6, 11, -1),
+    ] {
         for version in 1..=11 {
             let found = p.list_offset(version, timestamp);
-            let expected = if version >= since { (0, offset) } else { (UNSUPPORTED_VERSION, -1) };
-            assert_eq!((found.error_code, found.offset), expected, "{timestamp} in version {version}");
+            let expected = if version >= since {
+                (0, offset)
+            } else {
+                (UNSUPPORTED_VERSION, -1)
+            };
+            assert_eq!(
+                (found.error_code, found.offset),
+                expected,
+                "{timestamp} in version {version}"
+            );
         }
     }
     assert_eq!(p.list_offset(11, -7).error_code, UNSUPPORTED_VERSION);
@@ -100,7 +128,10 @@ fn deleted_records_stay_deleted() {
     for _ in 0..2 {
         assert_eq!(p.list_offset(7, EARLIEST).offset, 10);
         let below = p.fetch(9);
-        assert_eq!((below.error_code, below.log_start_offset, below.high_watermark), (OFFSET_OUT_OF_RANGE, 10, 30));
+        assert_eq!(
+            (below.error_code, below.log_start_offset, below.high_watermark),
+            (OFFSET_OUT_OF_RANGE, 10, 30)
+        );
         assert_eq!(p.batches(10)[0].base_offset, 9);
         assert_eq!(p.read_all(10).len(), 20);
         broker.kill();
@@ -136,9 +167,12 @@ fn epochs_end_where_the_next_one_starts() {
             .with_partition(0)
             .with_current_leader_epoch(current)
             .with_leader_epoch(epoch);
-        let topic = OffsetForLeaderTopic::default().with_topic(name("epochs")).with_partitions(vec![partition]);
-        let request =
-            OffsetForLeaderEpochRequest::default().with_replica_id((-1).into()).with_topics(vec![topic]);
+        let topic = OffsetForLeaderTopic::default()
+            .with_topic(name("epochs"))
+            .with_partitions(vec![partition]);
+        let request = OffsetForLeaderEpochRequest::default()
+            .with_replica_id((-1).into())
+            .with_topics(vec![topic]);
         let answer = p.client.call(4, &request);
         let answer = &answer.topics[0].partitions[0];
         (answer.error_code, answer.leader_epoch, answer.end_offset)

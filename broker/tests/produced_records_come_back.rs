@@ -9,7 +9,9 @@ use support::{Batch, Broker, Codec, Partition, Record};
 fn with_every_codec() {
     let broker = Broker::start();
     let mut partition = Partition::create(&broker, "codecs", &[]);
-    let values: Vec<Vec<u8>> = (0..50).map(|n| format!("value {n} ").repeat(20).into_bytes()).collect();
+    let values: Vec<Vec<u8>> = (0..50)
+        .map(|n| format!("value {n} ").repeat(20).into_bytes())
+        .collect();
     for (round, codec) in CODECS.into_iter().enumerate() {
         let offset = partition.append(&Batch::of_values(&values).compressed(codec));
         assert_eq!(offset, round as i64 * 50);
@@ -35,12 +37,16 @@ fn null_and_empty_stay_apart_and_headers_keep_their_order() {
         }
     }
     for (index, record) in records.iter_mut().enumerate() {
-        let some: Vec<(String, Option<Vec<u8>>)> =
-            choices.iter().map(|value| ("same".to_owned(), value.map(<[u8]>::to_vec))).collect();
+        let some: Vec<(String, Option<Vec<u8>>)> = choices
+            .iter()
+            .map(|value| ("same".to_owned(), value.map(<[u8]>::to_vec)))
+            .collect();
         record.headers = match index % 3 {
             0 => Vec::new(),
             1 => some,
-            _ => (0..1000).map(|n| (format!("h{n}"), Some(vec![n as u8]))).collect(),
+            _ => (0..1000)
+                .map(|n| (format!("h{n}"), Some(vec![n as u8])))
+                .collect(),
         };
     }
     for codec in CODECS {
@@ -74,7 +80,9 @@ fn the_maximum_timestamp_is_the_true_one() {
     let start = now_ms() - 60_000;
     for codec in [Codec::None, Codec::Gzip] {
         for wrong in [-1, start + 500_000_000] {
-            let records = (0..10).map(|n| Record::new(start + n * 10, None, Some(b"v"))).collect();
+            let records = (0..10)
+                .map(|n| Record::new(start + n * 10, None, Some(b"v")))
+                .collect();
             let mut batch = Batch::new(records).compressed(codec);
             batch.max_timestamp = wrong;
             let offset = partition.append(&batch);
@@ -82,20 +90,30 @@ fn the_maximum_timestamp_is_the_true_one() {
         }
     }
     let found = partition.list_offset(7, start + 70);
-    assert_eq!((found.error_code, found.offset, found.timestamp), (0, 7, start + 70));
+    assert_eq!(
+        (found.error_code, found.offset, found.timestamp),
+        (0, 7, start + 70)
+    );
 }
 
 /// redpanda #29189, #11922: the append time was missing from the answer.
 #[test]
 fn append_time_is_the_brokers() {
     let broker = Broker::start();
-    let mut partition =
-        Partition::create(&broker, "append-time", &[("message.timestamp.type", "LogAppendTime")]);
+    let mut partition = Partition::create(
+        &broker,
+        "append-time",
+        &[("message.timestamp.type", "LogAppendTime")],
+    );
     for client_time in [0, now_ms() + 365 * 86_400_000] {
         let before = now_ms();
         let answer = partition.produce(&Batch::new(vec![Record::new(client_time, None, Some(b"v"))]));
         assert_eq!(answer.error_code, 0);
-        assert!((before..=now_ms()).contains(&answer.log_append_time_ms), "{}", answer.log_append_time_ms);
+        assert!(
+            (before..=now_ms()).contains(&answer.log_append_time_ms),
+            "{}",
+            answer.log_append_time_ms
+        );
         let stored = &partition.batches(answer.base_offset)[0];
         assert_eq!(stored.flags & LOG_APPEND_TIME, LOG_APPEND_TIME);
         assert_eq!(stored.max_timestamp, answer.log_append_time_ms);
@@ -125,7 +143,10 @@ fn the_topics_codec_is_obeyed() {
             let received = &partition.batches(offset)[0];
             assert_eq!(received.codec, stored.unwrap_or(sent), "{name} from {sent:?}");
             assert_eq!(received.record_count, 20);
-            assert_eq!(received.values(), values.iter().map(|v| v.clone().into_bytes()).collect::<Vec<_>>());
+            assert_eq!(
+                received.values(),
+                values.iter().map(|v| v.clone().into_bytes()).collect::<Vec<_>>()
+            );
         }
     }
 }
@@ -135,12 +156,19 @@ fn acks_zero_one_and_all_are_all_stored() {
     let broker = Broker::start();
     let mut partition = Partition::create(&broker, "acks", &[]);
     let unacknowledged = partition.produce_request(0, Batch::of_values(["zero"]).encode());
-    partition.client.send(support::topic::PRODUCE_VERSION, &unacknowledged).unwrap();
+    partition
+        .client
+        .send(support::topic::PRODUCE_VERSION, &unacknowledged)
+        .unwrap();
     for (acks, value) in [(1, "one"), (-1, "all")] {
         let request = partition.produce_request(acks, Batch::of_values([value]).encode());
         let answer = partition.client.call(support::topic::PRODUCE_VERSION, &request);
         assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
     }
-    let values: Vec<_> = partition.read_all(0).into_values().map(|r| r.value.unwrap()).collect();
+    let values: Vec<_> = partition
+        .read_all(0)
+        .into_values()
+        .map(|r| r.value.unwrap())
+        .collect();
     assert_eq!(values, [b"zero".to_vec(), b"one".to_vec(), b"all".to_vec()]);
 }

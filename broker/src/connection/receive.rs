@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use strandline_runtime::Monotonic;
 use strandline_runtime::local::Event;
+use strandline_storage::{MemoryBudget, Reservation};
 
 /// The first buffer of a connection.
 const INITIAL_BYTES: usize = 4096;
@@ -20,6 +21,8 @@ const BATCH_READ_BYTES: usize = 64 << 10;
 
 /// The receive memory of one shard.
 pub(crate) struct ReceivePool {
+    /// The shard's memory, of which this is a part.
+    budget: MemoryBudget,
     limit: usize,
     used: Cell<usize>,
     /// Connections that wait to grow, the oldest incomplete frame first.
@@ -28,18 +31,14 @@ pub(crate) struct ReceivePool {
 }
 
 impl ReceivePool {
-    pub(crate) fn new(limit: usize) -> Rc<Self> {
+    pub(crate) fn new(budget: MemoryBudget, limit: usize) -> Rc<Self> {
         Rc::new(Self {
+            budget,
             limit,
             used: Cell::new(0),
             growing: RefCell::default(),
             freed: Event::new(),
         })
-    }
-
-    /// Bytes reserved by all connections.
-    pub(crate) fn used(&self) -> usize {
-        self.used.get()
     }
 
     /// Whether more than half is in use: connections then give their buffers back as soon as they are empty.
@@ -48,7 +47,7 @@ impl ReceivePool {
     }
 
     /// Reserves `bytes` for the connection `id`, whose frame is incomplete since `since`.
-    async fn reserve(&self, bytes: usize, since: Monotonic, id: u64) {
+    async fn reserve(&self, bytes: usize, since: Monotonic, id: u64) -> Reservation {
         if self.used.get() + bytes > self.limit {
             let key = (since, id);
             let _place = Place { pool: self, key };
@@ -63,6 +62,9 @@ impl ReceivePool {
             }
         }
         self.used.set(self.used.get() + bytes);
+        let bytes = bytes as u64;
+        // Makes cached frames give way; what is dirty never does, and then appends wait.
+        self.budget.try_reserve(bytes).unwrap_or_else(|| self.budget.charge(bytes))
     }
 
     fn release(&self, bytes: usize) {
@@ -91,6 +93,8 @@ pub(crate) struct ReceiveBuffer {
     pool: Rc<ReceivePool>,
     id: u64,
     bytes: Vec<u8>,
+    /// What `bytes` takes of the shard's memory.
+    reserved: Vec<Reservation>,
     start: usize,
     end: usize,
 }
@@ -101,6 +105,7 @@ impl ReceiveBuffer {
             pool,
             id,
             bytes: Vec::new(),
+            reserved: Vec::new(),
             start: 0,
             end: 0,
         }
@@ -138,6 +143,7 @@ impl ReceiveBuffer {
         assert!(self.is_empty(), "released a buffer with bytes in it");
         self.pool.release(self.bytes.len());
         self.bytes = Vec::new();
+        self.reserved.clear();
         (self.start, self.end) = (0, 0);
     }
 
@@ -158,7 +164,8 @@ impl ReceiveBuffer {
         } else {
             (size * GROWTH).min(ceiling).max(size + 1)
         };
-        self.pool.reserve(grown - size, since, self.id).await;
+        let reserved = self.pool.reserve(grown - size, since, self.id).await;
+        self.reserved.push(reserved);
         self.bytes.resize(grown, 0);
     }
 
@@ -207,21 +214,21 @@ mod tests {
 
     #[test]
     fn grows_with_what_came_and_not_with_what_was_announced() {
-        let pool = ReceivePool::new(1 << 30);
+        let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 1 << 30);
         let mut buffer = ReceiveBuffer::new(pool.clone(), 1);
         assert!(fill(&mut buffer, 100 << 20, 0));
-        assert_eq!(pool.used(), INITIAL_BYTES);
+        assert_eq!(pool.used.get(), INITIAL_BYTES);
         assert!(fill(&mut buffer, 100 << 20, 0));
-        assert_eq!(pool.used(), INITIAL_BYTES * GROWTH);
+        assert_eq!(pool.used.get(), INITIAL_BYTES * GROWTH);
         let all = buffer.filled().len();
         buffer.consume(all);
         buffer.release();
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.used.get(), 0);
     }
 
     #[test]
     fn ends_exactly_at_a_large_frame() {
-        let pool = ReceivePool::new(1 << 30);
+        let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 1 << 30);
         let mut buffer = ReceiveBuffer::new(pool, 1);
         while buffer.filled().len() < 200_000 {
             assert!(fill(&mut buffer, 200_000, 0));
@@ -231,7 +238,7 @@ mod tests {
 
     #[test]
     fn beyond_the_limit_only_the_oldest_goes_on() {
-        let pool = ReceivePool::new(2 * INITIAL_BYTES);
+        let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 2 * INITIAL_BYTES);
         let mut old = ReceiveBuffer::new(pool.clone(), 1);
         let mut young = ReceiveBuffer::new(pool.clone(), 2);
         assert!(fill(&mut old, 1 << 20, 10));
@@ -260,6 +267,6 @@ mod tests {
             assert!((&mut first_read).now_or_never().is_some());
         }
         drop(waits);
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.used.get(), 0);
     }
 }

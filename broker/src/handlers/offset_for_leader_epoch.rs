@@ -27,7 +27,7 @@ pub(super) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -
                 .with_end_offset(-1);
             let epoch = partition.current_leader_epoch;
             let (code, answer) = match request.shard.partition_in_epoch(&key, partition.partition, epoch) {
-                Ok(led) => match led.log.end_offset_for_epoch(partition.leader_epoch) {
+                Ok(led) => match led.end_offset_for_epoch(partition.leader_epoch) {
                     Some((epoch, end)) => (
                         ErrorCode::None,
                         answer.with_leader_epoch(epoch).with_end_offset(end),

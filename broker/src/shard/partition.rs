@@ -83,6 +83,16 @@ impl<D: Disk> Partition<D> {
         self.replica.borrow().latest_is_known()
     }
 
+    /// The largest leader epoch at or below `epoch`, and where the next one starts; `None` for an epoch above all.
+    /// One older than everything kept ends where the log starts, as in Kafka.
+    pub(crate) fn end_offset_for_epoch(&self, epoch: i32) -> Option<(i32, i64)> {
+        if epoch < 0 || epoch > self.leader_epoch() {
+            return None;
+        }
+        let known = self.log.end_offset_for_epoch(epoch);
+        Some(known.unwrap_or((epoch, self.log.start_offset())))
+    }
+
     /// Why this partition is no longer served from here.
     pub(crate) fn lost(&self) -> Option<ErrorCode> {
         self.lost.get()

@@ -42,7 +42,7 @@ pub(super) async fn answer<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, reply: o
         journal_used_bytes: store.journal_used_bytes,
         dirty_bytes: store.dirty_bytes,
         cached_bytes: store.cached_bytes,
-        memory_used_bytes: store.memory_used_bytes + shard.receive.used() as u64,
+        memory_used_bytes: store.memory_used_bytes,
         memory_budget_bytes: shard.store.budget().limit(),
         partitions,
     };

@@ -81,7 +81,12 @@ impl Batch {
     /// Records without keys, at the time now.
     pub fn of_values<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Self {
         let now = now_ms();
-        Self::new(values.into_iter().map(|value| Record::new(now, None, Some(value.as_ref()))).collect())
+        Self::new(
+            values
+                .into_iter()
+                .map(|value| Record::new(now, None, Some(value.as_ref())))
+                .collect(),
+        )
     }
 
     pub fn compressed(self, codec: Codec) -> Self {
@@ -89,7 +94,12 @@ impl Batch {
     }
 
     pub fn by_producer(self, id: i64, epoch: i16, sequence: i32) -> Self {
-        Self { producer_id: id, producer_epoch: epoch, base_sequence: sequence, ..self }
+        Self {
+            producer_id: id,
+            producer_epoch: epoch,
+            base_sequence: sequence,
+            ..self
+        }
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -123,7 +133,10 @@ impl Batch {
     }
 
     pub fn values(&self) -> Vec<Vec<u8>> {
-        self.records.iter().map(|record| record.value.clone().unwrap_or_default()).collect()
+        self.records
+            .iter()
+            .map(|record| record.value.clone().unwrap_or_default())
+            .collect()
     }
 
     pub fn last_offset(&self) -> i64 {
@@ -156,14 +169,21 @@ fn decode(batch: &[u8]) -> Batch {
     let i32_at = |at: usize| i32::from_be_bytes(batch[at..at + 4].try_into().unwrap());
     let i64_at = |at: usize| i64::from_be_bytes(batch[at..at + 8].try_into().unwrap());
     assert_eq!(batch[16], 2, "magic");
-    assert_eq!(i32_at(17) as u32, crc32c::crc32c(&batch[21..]), "CRC of the batch at {}", i64_at(0));
+    assert_eq!(
+        i32_at(17) as u32,
+        crc32c::crc32c(&batch[21..]),
+        "CRC of the batch at {}",
+        i64_at(0)
+    );
     let attributes = i16_at(21);
     let codec = CODECS[usize::from(attributes as u16 & 7)];
     let base_timestamp = i64_at(27);
     let plain = decompress(codec, &batch[61..]);
     let mut at = &plain[..];
     let count = i32_at(57);
-    let records = (0..count).map(|_| decode_record(&mut at, base_timestamp)).collect();
+    let records = (0..count)
+        .map(|_| decode_record(&mut at, base_timestamp))
+        .collect();
     assert!(at.is_empty(), "{} bytes after the last record", at.len());
     Batch {
         base_offset: i64_at(0),
@@ -212,7 +232,13 @@ fn decode_record(at: &mut &[u8], base_timestamp: i64) -> Record {
         })
         .collect();
     assert!(body.is_empty());
-    Record { offset_delta, timestamp, key, value, headers }
+    Record {
+        offset_delta,
+        timestamp,
+        key,
+        value,
+        headers,
+    }
 }
 
 fn nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
@@ -281,18 +307,29 @@ pub fn decompress(codec: Codec, bytes: &[u8]) -> Vec<u8> {
     match codec {
         Codec::None => return bytes.to_vec(),
         Codec::Gzip => {
-            flate2::read::MultiGzDecoder::new(bytes).read_to_end(&mut out).unwrap();
+            flate2::read::MultiGzDecoder::new(bytes)
+                .read_to_end(&mut out)
+                .unwrap();
         }
         Codec::Snappy => {
-            let mut rest = bytes.strip_prefix(&b"\x82SNAPPY\0"[..]).map(|rest| &rest[8..]).unwrap();
+            let mut rest = bytes
+                .strip_prefix(&b"\x82SNAPPY\0"[..])
+                .map(|rest| &rest[8..])
+                .unwrap();
             while let Some(length) = rest.first_chunk::<4>() {
                 let length = i32::from_be_bytes(*length) as usize;
-                out.extend(snap::raw::Decoder::new().decompress_vec(&rest[4..4 + length]).unwrap());
+                out.extend(
+                    snap::raw::Decoder::new()
+                        .decompress_vec(&rest[4..4 + length])
+                        .unwrap(),
+                );
                 rest = &rest[4 + length..];
             }
         }
         Codec::Lz4 => {
-            lz4_flex::frame::FrameDecoder::new(bytes).read_to_end(&mut out).unwrap();
+            lz4_flex::frame::FrameDecoder::new(bytes)
+                .read_to_end(&mut out)
+                .unwrap();
         }
         Codec::Zstd => return zstd::stream::decode_all(bytes).unwrap(),
     }

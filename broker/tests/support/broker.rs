@@ -23,7 +23,12 @@ pub struct Broker {
 }
 
 /// A small node: little memory, so that its bounds are met in a test.
-const SMALL: [&str; 4] = ["--set", "strandline.memory.bytes=67108864", "--set", "strandline.disk.free.min.bytes=1048576"];
+const SMALL: [&str; 4] = [
+    "--set",
+    "strandline.memory.bytes=67108864",
+    "--set",
+    "strandline.disk.free.min.bytes=1048576",
+];
 
 impl Broker {
     /// One shard, everything else at its default.
@@ -42,9 +47,18 @@ impl Broker {
 
     pub fn start_with(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let arguments = SMALL.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
-        let mut broker =
-            Self { directory, arguments, child: None, addresses: Vec::new(), ready_line: String::new() };
+        let arguments = SMALL
+            .iter()
+            .chain(arguments)
+            .map(|argument| (*argument).to_owned())
+            .collect();
+        let mut broker = Self {
+            directory,
+            arguments,
+            child: None,
+            addresses: Vec::new(),
+            ready_line: String::new(),
+        };
         broker.launch();
         broker
     }
@@ -52,7 +66,11 @@ impl Broker {
     /// Starts the process and waits for its ready line.
     pub fn launch(&mut self) {
         assert!(self.child.is_none(), "the broker runs already");
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_strandline"))
             .args(["--port", "0", "--http-port", "0", "--data-dir"])
             .arg(self.data_directory())
@@ -144,7 +162,13 @@ impl Broker {
     /// Asks it to stop, and waits for that.
     pub fn stop(&mut self) -> ExitStatus {
         let pid = self.pid().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
         let mut child = self.child.take().expect("the broker runs");
         let end = Instant::now() + EXIT_MAX;
         loop {
@@ -161,7 +185,9 @@ impl Broker {
 
     /// Whether the process still runs.
     pub fn is_running(&mut self) -> bool {
-        self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
+        self.child
+            .as_mut()
+            .is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 }
 
@@ -180,7 +206,7 @@ impl Drop for Broker {
 /// The addresses of the Kafka listeners: everything of the form `host:port` before the HTTP address.
 fn kafka_addresses(line: &str) -> Vec<SocketAddr> {
     line.split(|c: char| c.is_whitespace() || c == ',')
-        .take_while(|word| !word.contains("http"))
+        .take_while(|word| !word.contains("HTTP"))
         .filter_map(|word| word.trim_end_matches([';', ')']).parse().ok())
         .collect()
 }

@@ -21,12 +21,16 @@ impl Client {
         let stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("connect {address}: {error}"));
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(ANSWER_MAX)).unwrap();
-        Self { stream, next_correlation_id: 1 }
+        Self {
+            stream,
+            next_correlation_id: 1,
+        }
     }
 
     /// Sends a request and waits for its answer.
     pub fn call<Q: Request>(&mut self, version: i16, request: &Q) -> Q::Response {
-        self.try_call(version, request).unwrap_or_else(|error| panic!("no answer: {error}"))
+        self.try_call(version, request)
+            .unwrap_or_else(|error| panic!("no answer: {error}"))
     }
 
     pub fn try_call<Q: Request>(&mut self, version: i16, request: &Q) -> io::Result<Q::Response> {
@@ -95,7 +99,12 @@ pub fn frame<Q: Request>(version: i16, correlation_id: i32, request: &Q) -> Vec<
         .with_correlation_id(correlation_id)
         .with_client_id(Some(StrBytes::from_static_str("test")));
     let key = ApiKey::try_from(Q::KEY).unwrap();
-    header.encode(&mut body, key.request_header_version(codec_version(Q::KEY, version))).unwrap();
+    header
+        .encode(
+            &mut body,
+            key.request_header_version(codec_version(Q::KEY, version)),
+        )
+        .unwrap();
     request.encode(&mut body, codec_version(Q::KEY, version)).unwrap();
     let mut frame = (body.len() as i32).to_be_bytes().to_vec();
     frame.extend(body);

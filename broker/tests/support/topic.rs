@@ -14,8 +14,8 @@ use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{
-    BrokerId, CreateTopicsRequest, DeleteRecordsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest, MetadataResponse, ProduceRequest,
-    TopicName,
+    BrokerId, CreateTopicsRequest, DeleteRecordsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest,
+    MetadataResponse, ProduceRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
@@ -43,15 +43,24 @@ pub fn create(client: &mut Client, topic: &str, partitions: i32, configs: &[(&st
         .with_num_partitions(partitions)
         .with_replication_factor(1)
         .with_configs(configs.collect());
-    let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000);
+    let request = CreateTopicsRequest::default()
+        .with_topics(vec![topic])
+        .with_timeout_ms(30_000);
     let answer = client.call(7, &request);
-    assert_eq!(answer.topics[0].error_code, 0, "{:?}", answer.topics[0].error_message);
+    assert_eq!(
+        answer.topics[0].error_code, 0,
+        "{:?}",
+        answer.topics[0].error_message
+    );
 }
 
 pub fn metadata(client: &mut Client, topics: &[&str]) -> MetadataResponse {
-    let topics = topics.iter().map(|topic| MetadataRequestTopic::default().with_name(Some(name(topic))));
-    let request =
-        MetadataRequest::default().with_topics(Some(topics.collect())).with_allow_auto_topic_creation(false);
+    let topics = topics
+        .iter()
+        .map(|topic| MetadataRequestTopic::default().with_name(Some(name(topic))));
+    let request = MetadataRequest::default()
+        .with_topics(Some(topics.collect()))
+        .with_allow_auto_topic_creation(false);
     client.call(12, &request)
 }
 
@@ -75,18 +84,31 @@ impl Partition {
         let found = metadata(&mut broker.client(), &[topic]);
         let entry = &found.topics[0];
         assert_eq!(entry.error_code, 0, "{topic}");
-        let partition = entry.partitions.iter().find(|p| p.partition_index == index).unwrap();
+        let partition = entry
+            .partitions
+            .iter()
+            .find(|p| p.partition_index == index)
+            .unwrap();
         let client = broker.client_of(partition.leader_id.0);
-        Self { client, topic: topic.to_owned(), topic_id: entry.topic_id, index }
+        Self {
+            client,
+            topic: topic.to_owned(),
+            topic_id: entry.topic_id,
+            index,
+        }
     }
 
     pub fn produce_request(&self, acks: i16, records: Vec<u8>) -> ProduceRequest {
         let partition = PartitionProduceData::default()
             .with_index(self.index)
             .with_records(Some(Bytes::from(records)));
-        let topic =
-            TopicProduceData::default().with_name(name(&self.topic)).with_partition_data(vec![partition]);
-        ProduceRequest::default().with_acks(acks).with_timeout_ms(30_000).with_topic_data(vec![topic])
+        let topic = TopicProduceData::default()
+            .with_name(name(&self.topic))
+            .with_partition_data(vec![partition]);
+        ProduceRequest::default()
+            .with_acks(acks)
+            .with_timeout_ms(30_000)
+            .with_topic_data(vec![topic])
     }
 
     /// Produces with acks=all; the partition's answer.
@@ -114,7 +136,9 @@ impl Partition {
             .with_current_leader_epoch(-1)
             .with_last_fetched_epoch(-1)
             .with_partition_max_bytes(1 << 20);
-        let topic = FetchTopic::default().with_topic(name(&self.topic)).with_partitions(vec![partition]);
+        let topic = FetchTopic::default()
+            .with_topic(name(&self.topic))
+            .with_partitions(vec![partition]);
         FetchRequest::default()
             .with_replica_id(BrokerId(-1))
             .with_max_wait_ms(0)
@@ -149,7 +173,11 @@ impl Partition {
                 return records;
             }
             let batches = decode_all(&data.records.unwrap_or_default());
-            assert!(!batches.is_empty(), "no records at {next} below the high watermark {}", data.high_watermark);
+            assert!(
+                !batches.is_empty(),
+                "no records at {next} below the high watermark {}",
+                data.high_watermark
+            );
             for batch in batches {
                 assert!(batch.base_offset <= next, "gap before {}", batch.base_offset);
                 for record in &batch.records {
@@ -169,19 +197,27 @@ impl Partition {
             .with_partition_index(self.index)
             .with_current_leader_epoch(-1)
             .with_timestamp(timestamp);
-        let topic = ListOffsetsTopic::default().with_name(name(&self.topic)).with_partitions(vec![partition]);
-        let request =
-            ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic]);
+        let topic = ListOffsetsTopic::default()
+            .with_name(name(&self.topic))
+            .with_partitions(vec![partition]);
+        let request = ListOffsetsRequest::default()
+            .with_replica_id(BrokerId(-1))
+            .with_topics(vec![topic]);
         let mut answer = self.client.call(version, &request);
         answer.topics.remove(0).partitions.remove(0)
     }
 
     /// Deletes the records below `offset`; -1 stands for the high watermark.
     pub fn delete_records(&mut self, offset: i64) -> DeleteRecordsPartitionResult {
-        let partition =
-            DeleteRecordsPartition::default().with_partition_index(self.index).with_offset(offset);
-        let topic = DeleteRecordsTopic::default().with_name(name(&self.topic)).with_partitions(vec![partition]);
-        let request = DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000);
+        let partition = DeleteRecordsPartition::default()
+            .with_partition_index(self.index)
+            .with_offset(offset);
+        let topic = DeleteRecordsTopic::default()
+            .with_name(name(&self.topic))
+            .with_partitions(vec![partition]);
+        let request = DeleteRecordsRequest::default()
+            .with_topics(vec![topic])
+            .with_timeout_ms(30_000);
         let mut answer = self.client.call(2, &request);
         answer.topics.remove(0).partitions.remove(0)
     }

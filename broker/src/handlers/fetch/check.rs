@@ -76,7 +76,7 @@ fn diverging<D: Disk>(
     partition: &Partition<D>,
     asked: &PartitionFetch,
 ) -> Result<Option<EpochEndOffset>, ErrorCode> {
-    let Some((epoch, end_offset)) = partition.log.end_offset_for_epoch(asked.last_fetched_epoch) else {
+    let Some((epoch, end_offset)) = partition.end_offset_for_epoch(asked.last_fetched_epoch) else {
         return Err(ErrorCode::OffsetOutOfRange);
     };
     let diverges = epoch < asked.last_fetched_epoch || end_offset < asked.fetch_offset;
