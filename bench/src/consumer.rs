@@ -12,6 +12,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use strandline_wire::batch::{Batch, Codec, Record, batches, for_each_record, records};
 use strandline_wire::fetch::{self, FetchPartition, FetchRequest, TopicRef};
 use strandline_wire::frame::{
@@ -34,6 +35,9 @@ const STUCK_AFTER: Nanos = 30 * SECOND;
 
 /// How long to wait at most before looking whether the end is known.
 const LOOK_EVERY: Nanos = 50_000_000;
+
+/// How long opening a connection may hold up the others.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait before asking again a broker that refused or went away.
 const RETRY_AFTER: Nanos = 100_000_000;
@@ -243,7 +247,7 @@ impl Lane {
             return;
         }
         if self.pipe.is_none() {
-            match Pipe::open(&self.address) {
+            match Pipe::open(&self.address, CONNECT_TIMEOUT) {
                 Ok(pipe) => self.pipe = Some(pipe),
                 Err(_) => {
                     self.not_before = now + RETRY_AFTER;

@@ -9,6 +9,9 @@
 use crate::clock::{Nanos, SECOND};
 use crate::units::{Quantity, parse_duration, parse_quantity};
 
+/// Counts closer than this to a whole number are that number.
+const ROUNDING: f64 = 1e-6;
+
 /// How records are offered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RateSpec {
@@ -236,8 +239,15 @@ impl Arrivals {
         if self.peek().is_none_or(|next| next > now) {
             return 0;
         }
-        let due = self.rate.count_at(now.min(self.end)) / self.position.of as f64;
-        (due.ceil() as u64).min(self.limit).saturating_sub(self.sent)
+        let due = self.rate.count_at(now.min(self.end));
+        let due = match self.spacing {
+            // How many k have k * of + index below the integral; the margin is far above the rounding of f64 and far below 1.
+            Spacing::Even => (due - self.position.index as f64 - ROUNDING) / self.position.of as f64,
+            Spacing::Poisson { .. } => due / self.position.of as f64,
+        };
+        (due.ceil().max(0.0) as u64)
+            .min(self.limit)
+            .saturating_sub(self.sent)
     }
 }
 
@@ -353,5 +363,18 @@ mod tests {
         }
         assert_eq!(stream.backlog(99_000_000), 0);
         assert_eq!(stream.backlog(5 * SECOND), 450, "the schedule has an end");
+        // Over all streams it is exactly what the schedule offers, whatever the numbers.
+        for (text, of, end) in [
+            ("20M", 12, 4 * SECOND),
+            ("333.3", 7, 1_234_567_891),
+            ("1MiB/s", 5, 3 * SECOND),
+        ] {
+            let spec = RateSpec::parse(text).unwrap();
+            let rate = spec.integrated(1000).unwrap();
+            let streams =
+                (0..of).map(|index| Arrivals::new(&spec, rate, StreamPosition { index, of }, end, None, 0));
+            let backlog: u64 = streams.map(|stream| stream.backlog(end)).sum();
+            assert_eq!(backlog, rate.count_at(end).ceil() as u64, "{text}");
+        }
     }
 }

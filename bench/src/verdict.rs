@@ -115,9 +115,10 @@ impl Verdict {
                 ));
             }
         }
-        if facts.never_submitted > 0 {
+        // What an interruption kept from being sent says nothing about the broker.
+        if facts.never_submitted > 0 && !facts.interrupted {
             reasons.push(format!(
-                "{} records were never submitted: the broker did not take them in time",
+                "{} records were due and not submitted when the run gave up",
                 format_count(facts.never_submitted)
             ));
         }

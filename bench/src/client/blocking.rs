@@ -53,14 +53,14 @@ impl Versions {
 }
 
 /// Opens a socket to `address` without delay for small writes.
-pub fn open_socket(address: &str) -> Result<TcpStream, ClientError> {
+pub fn open_socket(address: &str, timeout: Duration) -> Result<TcpStream, ClientError> {
     let failed = |source| ClientError::Io {
         address: address.to_owned(),
         source,
     };
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for candidate in address.to_socket_addrs().map_err(failed)? {
-        match TcpStream::connect_timeout(&candidate, ANSWER_TIMEOUT) {
+        match TcpStream::connect_timeout(&candidate, timeout) {
             Ok(stream) => {
                 stream.set_nodelay(true).map_err(failed)?;
                 return Ok(stream);
@@ -74,7 +74,7 @@ pub fn open_socket(address: &str) -> Result<TcpStream, ClientError> {
 impl Connection {
     /// Connects and learns the broker's versions.
     pub fn open(address: &str) -> Result<Self, ClientError> {
-        let stream = open_socket(address)?;
+        let stream = open_socket(address, ANSWER_TIMEOUT)?;
         let failed = |source| ClientError::Io {
             address: address.to_owned(),
             source,

@@ -6,6 +6,7 @@ use bytes::{Buf, BytesMut};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 /// Room for one read: large enough that a full window of produce answers, or a good part of a fetch, takes one call.
 const READ_BYTES: usize = 256 * 1024;
@@ -25,9 +26,9 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Connects to `address`.
-    pub fn open(address: &str) -> Result<Self, ClientError> {
-        let stream = open_socket(address)?;
+    /// Connects to `address`, which is the one thing here that blocks: for `timeout` at most.
+    pub fn open(address: &str, timeout: Duration) -> Result<Self, ClientError> {
+        let stream = open_socket(address, timeout)?;
         stream.set_nonblocking(true).map_err(|source| ClientError::Io {
             address: address.to_owned(),
             source,
@@ -120,5 +121,66 @@ impl Pipe {
 impl AsFd for Pipe {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use std::net::TcpListener;
+
+    fn connected() -> (Pipe, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let pipe = Pipe::open(&address, Duration::from_secs(10)).unwrap();
+        (pipe, listener.accept().unwrap().0)
+    }
+
+    /// Receives until a whole frame is there.
+    fn frame(pipe: &mut Pipe) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(frame) = pipe.next_frame()? {
+                return Ok(frame.to_vec());
+            }
+            poll(&mut [PollFd::new(&*pipe, PollFlags::IN)], None)?;
+            pipe.receive()?;
+        }
+    }
+
+    fn framed(body: &[u8]) -> Vec<u8> {
+        [&(body.len() as i32).to_be_bytes()[..], body].concat()
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_went_in() {
+        let (mut pipe, mut broker) = connected();
+        let large: Vec<u8> = (0..3 * READ_BYTES).map(|at| at as u8).collect();
+        let sent = large.clone();
+        let writer = std::thread::spawn(move || {
+            broker
+                .write_all(&[framed(b"one"), framed(b""), framed(b"three")].concat())
+                .unwrap();
+            for byte in framed(b"byte by byte") {
+                broker.write_all(&[byte]).unwrap();
+            }
+            broker.write_all(&framed(&sent)).unwrap();
+            broker.write_all(&framed(b"last")).unwrap();
+        });
+        let expected: [&[u8]; 6] = [b"one", b"", b"three", b"byte by byte", &large, b"last"];
+        for body in expected {
+            assert_eq!(frame(&mut pipe).unwrap(), body);
+        }
+        writer.join().unwrap();
+        assert_eq!(frame(&mut pipe).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused_before_any_allocation() {
+        for size in [-1_i32, i32::MAX] {
+            let (mut pipe, mut broker) = connected();
+            broker.write_all(&size.to_be_bytes()).unwrap();
+            assert_eq!(frame(&mut pipe).unwrap_err().kind(), ErrorKind::InvalidData);
+        }
     }
 }

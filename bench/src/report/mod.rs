@@ -78,7 +78,7 @@ pub struct RunReport {
     pub verification: Option<Verification>,
     /// Why there is no verification, or why it is not complete.
     pub verification_note: Option<String>,
-    /// The longest time that a partition was without an acknowledgement.
+    /// The longest time in which a partition had records due and acknowledged none.
     pub longest_ack_gap_ns: u64,
     /// Errors and for how many records they stand.
     pub errors: BTreeMap<String, u64>,

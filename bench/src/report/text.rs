@@ -6,6 +6,9 @@ use crate::units::{format_byte_rate, format_count, format_nanos};
 use std::io::{self, Write};
 use std::path::Path;
 
+/// Addresses of a target that are printed.
+const ADDRESSES_SHOWN: usize = 4;
+
 /// Prints `report`, the verdict on top.
 pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Result<()> {
     verdict(out, report)?;
@@ -13,7 +16,8 @@ pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Res
     writeln!(
         out,
         "target    {} at {}",
-        report.target.description, report.target.bootstrap_servers
+        report.target.description,
+        some_of(&report.target.bootstrap_servers)
     )?;
     writeln!(out, "durable   {}", report.target.durability)?;
     writeln!(
@@ -43,6 +47,16 @@ pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Res
         writeln!(out, "FAILED    {condition}")?;
     }
     writeln!(out, "results   {}", folder.display())
+}
+
+/// The first few of a comma-separated list, and how many more there are.
+fn some_of(list: &str) -> String {
+    let all: Vec<&str> = list.split(',').collect();
+    let shown = all[..all.len().min(ADDRESSES_SHOWN)].join(", ");
+    match all.len().saturating_sub(ADDRESSES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 fn verdict(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
@@ -154,7 +168,7 @@ fn verification(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
     }
     writeln!(
         out,
-        "gap       longest time without an acknowledgement in a partition: {}",
+        "gap       longest time in which a partition had records due and acknowledged none: {}",
         format_nanos(report.longest_ack_gap_ns)
     )
 }

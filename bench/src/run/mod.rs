@@ -3,6 +3,7 @@
 mod facts;
 
 use crate::cli::RunArgs;
+use crate::client::blocking;
 use crate::client::{ClientError, Cluster, Pipe, TopicLayout};
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::consumer::{ConsumePlan, Consumer, ConsumerReport};
@@ -180,7 +181,7 @@ impl<'a> Run<'a> {
                 .layout
                 .leaders
                 .keys()
-                .map(|address| Pipe::open(address))
+                .map(|address| Pipe::open(address, blocking::ANSWER_TIMEOUT))
                 .collect();
             pipes.push(opened?);
         }

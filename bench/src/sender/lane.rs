@@ -8,6 +8,7 @@ use crate::clock::Nanos;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 use strandline_wire::frame::{
     RequestHeader, begin_frame, decode_response_header, encode_request_header, end_frame,
 };
@@ -17,11 +18,17 @@ use strandline_wire::{ApiKey, ErrorCode, Grouped, WireError};
 /// The most that one request carries, as `max.request.size` of Kafka's producer; one batch may be larger.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
+/// Requests sent before answers are looked at again: with a large window a busy sender would otherwise see them late.
+const REQUESTS_A_TURN: usize = 4;
+
 /// How long the broker may wait for its replicas.
 const REQUEST_TIMEOUT_MS: i32 = 30_000;
 
 /// How long to wait before a broken connection is opened again.
 const RECONNECT_AFTER: Nanos = 100_000_000;
+
+/// How long opening it may hold up the other connections of the sender.
+const RECONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Records that become due within this of each other may share a wake-up while a batch lingers.
 const COALESCE: Nanos = 50_000;
@@ -89,12 +96,12 @@ impl Lane {
             && self.pipe.as_ref().is_some_and(|pipe| !pipe.is_sending())
     }
 
-    /// Submits everything that is due and fits the window.
+    /// Submits what is due and fits the window, but only a few requests in one turn.
     pub(super) fn submit(&mut self, filler: &mut Filler<'_>, meter: &mut Meter) {
         let plan = filler.plan;
         self.reconnect(plan.clock.now());
         let closed_loop = plan.integrated.is_none();
-        loop {
+        for _ in 0..REQUESTS_A_TURN {
             let now = plan.clock.now();
             if !closed_loop {
                 for stream in &mut self.requests.streams {
@@ -135,7 +142,7 @@ impl Lane {
             let now = plan.clock.now();
             for (stream, batch) in &batches {
                 let stream = &mut requests.streams[*stream];
-                stream.acknowledged(now);
+                stream.acknowledged(batch, now);
                 stream.ledger.not_acknowledged(batch.sequences.clone());
                 meter.acknowledged(batch, submitted, now, plan);
             }
@@ -203,7 +210,7 @@ impl Lane {
         if self.pipe.is_some() || now < self.reconnect_at {
             return;
         }
-        match Pipe::open(&self.address) {
+        match Pipe::open(&self.address, RECONNECT_TIMEOUT) {
             Ok(pipe) => {
                 self.pipe = Some(pipe);
                 self.requests.room_since = now;
@@ -345,7 +352,7 @@ impl Requests {
             let stream = &mut self.streams[*stream];
             match code {
                 Some(ErrorCode::None) => {
-                    stream.acknowledged(now);
+                    stream.acknowledged(batch, now);
                     meter.acknowledged(batch, request.submitted, now, plan);
                 }
                 refused => {

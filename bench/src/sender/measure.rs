@@ -43,7 +43,7 @@ pub struct SenderReport {
     pub never_submitted: u64,
     /// What went wrong, and for how many records.
     pub errors: BTreeMap<String, u64>,
-    /// The longest time that a partition was without an acknowledgement.
+    /// The longest time in which a partition had records due and acknowledged none.
     pub longest_ack_gap: Nanos,
     /// When the last acknowledgement came, by the run's clock.
     pub last_ack: Nanos,

@@ -173,9 +173,13 @@ impl Stream {
         }
     }
 
-    /// Notes an acknowledgement at `now`, for the longest time without one.
-    pub(super) fn acknowledged(&mut self, now: Nanos) {
-        self.longest_gap = self.longest_gap.max(now.saturating_sub(self.last_ack));
+    /// Notes that `batch` was acknowledged at `now`, for the longest time in which records were due and none was acknowledged.
+    pub(super) fn acknowledged(&mut self, batch: &Sealed, now: Nanos) {
+        let waiting_since = batch
+            .intended
+            .first()
+            .map_or(now, |&first| first.max(self.last_ack));
+        self.longest_gap = self.longest_gap.max(now.saturating_sub(waiting_since));
         self.last_ack = now;
     }
 
