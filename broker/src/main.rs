@@ -8,7 +8,7 @@ use strandline::cli::{Arguments, LogFormat};
 use strandline::config::machine::Machine;
 use strandline::config::{check, print, resolve};
 use strandline::node::directories::Inspected;
-use strandline::node::{self, StartError};
+use strandline::node::{self, StartError, limits};
 use tracing_subscriber::EnvFilter;
 
 #[cfg(not(target_os = "linux"))]
@@ -45,6 +45,8 @@ fn run(arguments: &Arguments) -> Result<(), StartError> {
             .iter()
             .map(|name| format!("the variable {name} is no key")),
     );
+    // Before the machine is looked at: what the limit leaves for connections follows from it.
+    limits::raise_open_files();
     let machine = Machine::detect();
     let identity = resolve::identity(&settings, &machine)?;
     let directories = Inspected::look(

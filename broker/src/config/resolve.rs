@@ -25,7 +25,8 @@ const SHARD_MEMORY_BYTES_MIN: u64 = 32 << 20;
 const JOURNAL_BYTES_DEFAULT: u64 = 128 << 20;
 /// What the journals hold always has a home: twice their size, but at least this.
 const DISK_FREE_BYTES_MIN: u64 = 256 << 20;
-/// Descriptors kept for files, rings and the control thread; the rest may be connections.
+/// Descriptors kept for files, rings and the control thread where there are many; the rest, at least half, may be
+/// connections.
 const DESCRIPTORS_PER_SHARD: u64 = 600;
 
 static NO_DYNAMIC: ConfigMap = ConfigMap::new();
@@ -136,9 +137,11 @@ pub fn resolve(
     let memory = memory(settings, shards, machine)?;
     let idle_ms: i64 = read.number("connections.max.idle.ms")?;
     let direct_bytes = read.number("strandline.direct.bytes")?;
+    let for_files = u64::from(shards) * DESCRIPTORS_PER_SHARD;
     let descriptors = machine
         .descriptors_max
-        .saturating_sub(u64::from(shards) * DESCRIPTORS_PER_SHARD);
+        .saturating_sub(for_files)
+        .max(machine.descriptors_max / 2);
     Ok(BrokerConfig {
         node_id: identity.node_id,
         shards,
@@ -155,7 +158,7 @@ pub fn resolve(
         listeners,
         socket_request_max_bytes: read.number("socket.request.max.bytes")?,
         connections_max_idle: u64::try_from(idle_ms).ok().map(Duration::from_millis),
-        connections_of_descriptors_max: u32::try_from(descriptors).unwrap_or(u32::MAX).max(16),
+        connections_of_descriptors_max: u32::try_from(descriptors).unwrap_or(u32::MAX),
         fetch_max_bytes: read.number("fetch.max.bytes")?,
         fetch_sessions_max: read.number("max.incremental.fetch.session.cache.slots")?,
         request_partitions_max: read.number("max.request.partition.size.limit")?,

@@ -13,6 +13,5 @@ mod signals;
 pub mod simulated;
 pub mod slot;
 mod start;
-mod tokio_stopgap;
 
 pub use start::{StartError, run};

@@ -8,6 +8,8 @@ use strandline_core::metadata::ClusterImage;
 use strandline_runtime::glommio_runtime::{
     ExecutorError, HostError, QueueShares, ShardExecutorOptions, ShardHandle, check_host, spawn_shard,
 };
+use strandline_runtime::tokio_runtime::{self, TokioRuntime};
+use strandline_runtime::{Queue, Runtime};
 use strandline_storage::disk::GlommioDisk;
 use thiserror::Error;
 use uuid::Uuid;
@@ -15,8 +17,7 @@ use uuid::Uuid;
 use super::assemble::{Layout, ShardLayout, assemble, is_of_cluster};
 use super::context::ShardContext;
 use super::directories::{Directories, DirectoryError, Inspected};
-use super::tokio_stopgap::TokioRuntime;
-use super::{limits, panics, ready, signals};
+use super::{panics, ready, signals};
 use crate::config::{BrokerConfig, ConfigError};
 use crate::control::client::ControlClient;
 use crate::control::quorum::{QuorumError, SingleQuorum};
@@ -89,17 +90,12 @@ impl StartError {
 pub fn run(config: BrokerConfig, directories: Inspected) -> Result<(), StartError> {
     panics::abort_on_panic();
     check_host()?;
-    limits::raise_open_files();
     let directories = directories.open()?;
     let _locks = directories.locks();
     let (database, image) = open_quorum(&directories)?;
     let config = Arc::new(config);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let local = tokio::task::LocalSet::new();
     let store = ThreadedStore::start(database)?;
-    local.block_on(&runtime, run_control(config, directories, store, image))
+    tokio_runtime::run_control(|runtime| run_control(runtime, config, directories, store, image))?
 }
 
 fn open_quorum(directories: &Directories) -> Result<(Database, ClusterImage), StartError> {
@@ -124,6 +120,7 @@ fn open_quorum(directories: &Directories) -> Result<(Database, ClusterImage), St
 }
 
 async fn run_control(
+    runtime: TokioRuntime,
     config: Arc<BrokerConfig>,
     directories: Directories,
     store: ThreadedStore,
@@ -133,15 +130,15 @@ async fn run_control(
     let _locks = directories.locks();
     let layout = layout(&config, directories)?;
     let quorum = SingleQuorum::new(store, image, SNAPSHOT_BYTES_MIN);
-    let node = assemble(TokioRuntime::new(), quorum, config.clone(), layout).await?;
+    let node = assemble(runtime.clone(), quorum, config.clone(), layout).await?;
     let http = http::Server::bind(&config, &node.handles, node.images, node.connections).await?;
     let address = http.as_ref().map(http::Server::address);
     let executors = start_shards(&config, &node.client, node.shards)?;
-    signals::stop_on_signal(node.client)?;
+    runtime.spawn(Queue::Latency, signals::stop_on_signal(node.client)?);
     if let Some(http) = http {
-        tokio::task::spawn_local(http.serve());
+        runtime.spawn(Queue::Latency, http.serve());
     }
-    tokio::task::spawn_local(ready::announce(config, address, node.ready));
+    runtime.spawn(Queue::Latency, ready::announce(config, address, node.ready));
     let result = node.control.run().await;
     for executor in executors {
         executor.join()?;
