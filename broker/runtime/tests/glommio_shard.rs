@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use strandline_runtime::glommio_runtime::{ExecutorError, GlommioRuntime, ShardExecutorOptions, spawn_shard};
 use strandline_runtime::local::{Event, oneshot};
 use strandline_runtime::mailbox::{SendError, mailbox};
@@ -107,6 +108,27 @@ fn a_port_somebody_listens_on_is_refused_and_free_after_the_drop() {
         drop(client);
         drop(first);
         runtime.listen(address).await.unwrap();
+    });
+}
+
+#[test]
+fn a_dropped_accept_loses_no_connection() {
+    on_shard(|runtime| async move {
+        let listener = runtime.listen(loopback()).await.unwrap();
+        for _ in 0..50 {
+            // It is in the kernel when it is dropped, as one that lost against a timer.
+            let timer = runtime.sleep(Duration::from_micros(100));
+            let accepting = Box::pin(listener.accept());
+            assert!(matches!(
+                select(accepting, Box::pin(timer)).await,
+                Either::Right(_)
+            ));
+            let client = runtime.connect(listener.local_address()).await.unwrap();
+            let (server, _) = listener.accept().await.unwrap();
+            let (mut reader, _writer) = server.split();
+            client.split().1.write_all(b"here").await.unwrap();
+            assert_eq!(read_exactly(&mut reader, 4).await, b"here");
+        }
     });
 }
 

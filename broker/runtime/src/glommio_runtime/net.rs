@@ -7,9 +7,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::{AsyncRead, AsyncWrite};
+use glommio::GlommioError;
+use glommio::net::AcceptedTcpStream;
 
 use super::socket;
 use crate::runtime::{ReadHalf, TcpListener, TcpStream, WriteHalf};
@@ -18,10 +20,15 @@ use crate::socket::listening_socket;
 /// Pieces handed to one system call at most.
 const PIECES_MAX: usize = 64;
 
+type Accepting = Pin<Box<dyn Future<Output = Result<AcceptedTcpStream, GlommioError<()>>>>>;
+
 /// A listening socket of a shard.
 pub struct GlommioListener {
-    listener: glommio::net::TcpListener,
+    listener: Rc<glommio::net::TcpListener>,
     local_address: SocketAddr,
+    /// The accept that is in the ring. It outlives a dropped [`TcpListener::accept`], as the kernel may have
+    /// given it a connection already, which would be lost with it.
+    accepting: RefCell<Option<Accepting>>,
 }
 
 impl GlommioListener {
@@ -29,9 +36,21 @@ impl GlommioListener {
         let listener = socket::into_glommio_listener(listening_socket(address)?);
         let local_address = listener.local_addr()?;
         Ok(Self {
-            listener,
+            listener: Rc::new(listener),
             local_address,
+            accepting: RefCell::default(),
         })
+    }
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<Result<AcceptedTcpStream, GlommioError<()>>> {
+        let mut accepting = self.accepting.borrow_mut();
+        let future = accepting.get_or_insert_with(|| {
+            let listener = self.listener.clone();
+            Box::pin(async move { listener.shared_accept().await })
+        });
+        let accepted = ready!(future.as_mut().poll(context));
+        *accepting = None;
+        Poll::Ready(accepted)
     }
 }
 
@@ -44,7 +63,9 @@ impl TcpListener for GlommioListener {
 
     async fn accept(&self) -> io::Result<(GlommioStream, SocketAddr)> {
         loop {
-            let stream = self.listener.accept().await?;
+            let stream = poll_fn(|context| self.poll_accept(context))
+                .await?
+                .bind_to_executor();
             // A peer that reset before it was accepted fails here; the listener is none the worse.
             if let (Ok(peer), Ok(stream)) = (stream.peer_addr(), GlommioStream::new(stream)) {
                 return Ok((stream, peer));
