@@ -46,6 +46,7 @@ pub enum Command {
 
 /// Options of `run`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = exit::HELP)]
 pub struct RunArgs {
     /// A running broker (HOST:PORT, several by commas); without it one is started for the run.
     #[arg(short = 'b', long, value_name = "HOST:PORT")]

@@ -5,11 +5,12 @@ use std::num::NonZeroU64;
 /// Spinning is allowed only when it takes no core from the broker or the kernel: with more than this many cores.
 const SHARED_CORES: usize = 2;
 
-/// Pins the calling thread to the `index`-th of the process's allowed cores, counted round. Returns that core, or `None` where the
-/// platform refuses: the run goes on unpinned and says so.
+/// Pins the calling thread to one of the process's allowed cores: the last for index 0, the one before for 1, and round again. Brokers
+/// with fewer shards than cores, and interrupts, usually take the first ones. Returns the core, or `None` where the platform
+/// refuses: the run goes on unpinned and says so.
 pub fn to_core(index: usize) -> Option<usize> {
     let allowed = affinity::get_thread_affinity().ok()?;
-    let core = *allowed.get(index % allowed.len().max(1))?;
+    let core = *allowed.iter().rev().nth(index % allowed.len().max(1))?;
     affinity::set_thread_affinity([core]).ok()?;
     Some(core)
 }

@@ -228,7 +228,7 @@ impl Lane {
             return Nanos::MAX;
         }
         if plan.integrated.is_none() {
-            return now;
+            return now.max(plan.start);
         }
         self.requests
             .streams
@@ -253,7 +253,7 @@ impl Requests {
 
     /// Fills a batch for each partition until the request is full.
     fn fill_closed_loop(&mut self, now: Nanos, filler: &mut Filler<'_>) -> Vec<(usize, Sealed)> {
-        if now >= filler.plan.start + filler.plan.phases.end {
+        if now < filler.plan.start || now >= filler.plan.start + filler.plan.phases.end {
             return Vec::new();
         }
         self.take(|stream| {
