@@ -34,7 +34,7 @@ pub struct BrokerConfig {
     pub socket_request_max_bytes: usize,
     /// `connections.max.idle.ms`; `None` if connections may idle for ever.
     pub connections_max_idle: Option<Duration>,
-    /// What the limit on descriptors leaves for connections; `max.connections` holds where it is lower.
+    /// What the limit on descriptors leaves for connections: a lower `max.connections` holds.
     pub connections_of_descriptors_max: u32,
     /// `fetch.max.bytes`.
     pub fetch_max_bytes: usize,
@@ -120,11 +120,10 @@ impl Advertised {
 impl BrokerConfig {
     /// What holds for one broker under `image`: its dynamic values, else the cluster's, else those set at start.
     pub fn broker_settings(&self, image: &ClusterImage, broker: BrokerId) -> BrokerSettings {
-        BrokerSettings::new(
-            &self.static_config,
-            image.cluster_config(),
-            self.own(image, broker),
-        )
+        let own = self.own(image, broker);
+        let mut settings = BrokerSettings::new(&self.static_config, image.cluster_config(), own);
+        settings.max_connections = settings.max_connections.min(self.connections_of_descriptors_max);
+        settings
     }
 
     /// What holds for a topic on one broker under `image`.

@@ -131,8 +131,14 @@ async fn scrape(State(endpoint): State<Arc<Endpoint>>) -> Response {
             reports.push((shard, report));
         }
     }
-    let image = endpoint.images.latest();
-    match metrics::render(endpoint.node, reports, image, endpoint.connections.open()) {
+    let (node, image, connections) = (
+        endpoint.node,
+        endpoint.images.latest(),
+        endpoint.connections.open(),
+    );
+    // A page of thousands of partitions takes its time: not the control loop's.
+    let page = tokio::task::spawn_blocking(move || metrics::render(node, reports, image, connections)).await;
+    match page.unwrap_or(Err(std::fmt::Error)) {
         Ok(page) => ([(header::CONTENT_TYPE, METRICS_TYPE)], page).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

@@ -6,7 +6,8 @@
 //! 2. It reports [`ControlClient::started`] with the bound addresses, and waits for [`ShardMessage::ImageChanged`].
 //! 3. Once every shard has reported, the control thread registers the node: all shards in one record. Each shard takes
 //!    the image from its [`ImageSlot`], brings its logs in line with it, and reports [`ControlClient::applied`] with the
-//!    image's offset. From then on it accepts connections.
+//!    image's offset. Once all have, the control thread unfences the node's brokers. From the first image on in which its
+//!    own broker is unfenced, a shard accepts connections.
 //! 4. For each later image: the same message, the same report. Whoever proposed the change is answered after that, so a
 //!    created topic is usable at once.
 //! 5. [`ShardMessage::Stop`]: it stops accepting, lets running requests end, closes the store, and returns from `run`.

@@ -97,7 +97,9 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
         match mailbox.receive().await {
             Some(ShardMessage::ImageChanged) => {
                 applier.apply(shard.images.take()).await;
-                for (name, listener) in listeners.take().into_iter().flatten() {
+                // A client that came earlier would be told of a cluster without brokers.
+                let serves = shard.image().broker(shard.broker_id).is_some_and(|broker| !broker.fenced);
+                for (name, listener) in listeners.take_if(|_| serves).into_iter().flatten() {
                     shard
                         .runtime
                         .spawn(Queue::Latency, connection::accept(shard.clone(), listener, name));
