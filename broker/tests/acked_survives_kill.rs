@@ -1,5 +1,7 @@
 //! kill -9 in a loop under load: every acknowledged record is there once and in order, and nothing else.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -70,7 +70,10 @@ impl MemoryBudget {
     /// Takes `bytes` whether they fit or not: for memory that [`crate::Store::admit`] has let in.
     pub fn charge(&self, bytes: u64) -> Reservation {
         self.0.used.set(self.0.used.get() + bytes);
-        Reservation { budget: self.clone(), bytes }
+        Reservation {
+            budget: self.clone(),
+            bytes,
+        }
     }
 
     /// Whether `bytes` fit, after clean cached frames have made room where they can.
@@ -110,7 +113,10 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let shared = &self.budget.0;
-        assert!(shared.used.get() >= self.bytes, "a reservation was counted when it was made");
+        assert!(
+            shared.used.get() >= self.bytes,
+            "a reservation was counted when it was made"
+        );
         shared.used.set(shared.used.get() - self.bytes);
         shared.freed.notify_all();
     }

@@ -17,7 +17,9 @@ pub(crate) struct Cache<D: Disk> {
 
 impl<D: Disk> Cache<D> {
     pub(crate) fn new() -> Self {
-        Self { runs: VecDeque::new() }
+        Self {
+            runs: VecDeque::new(),
+        }
     }
 
     /// A run became clean.
@@ -29,7 +31,9 @@ impl<D: Disk> Cache<D> {
     pub(crate) fn evict(&mut self, bytes: u64) {
         let mut dropped = 0;
         while dropped < bytes {
-            let Some((log, base_offset)) = self.runs.pop_front() else { return };
+            let Some((log, base_offset)) = self.runs.pop_front() else {
+                return;
+            };
             let Some(log) = log.upgrade() else { continue };
             let Ok(mut state) = log.state.try_borrow_mut() else {
                 self.runs.push_front((Rc::downgrade(&log), base_offset));

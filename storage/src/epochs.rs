@@ -32,7 +32,11 @@ impl Epochs {
         if epoch <= self.latest() {
             return;
         }
-        while self.0.last().is_some_and(|last| last.start_offset >= start_offset) {
+        while self
+            .0
+            .last()
+            .is_some_and(|last| last.start_offset >= start_offset)
+        {
             self.0.pop();
         }
         self.0.push(EpochStart { epoch, start_offset });
@@ -56,7 +60,10 @@ impl Epochs {
     pub fn end_offset(&self, epoch: i32, end: Offset) -> Option<(i32, Offset)> {
         let after = self.0.partition_point(|start| start.epoch <= epoch);
         let found = self.0.get(after.checked_sub(1)?)?;
-        Some((found.epoch, self.0.get(after).map_or(end, |next| next.start_offset)))
+        Some((
+            found.epoch,
+            self.0.get(after).map_or(end, |next| next.start_offset),
+        ))
     }
 
     /// The epoch of the record at `offset`.
@@ -104,7 +111,13 @@ mod tests {
         epochs.truncate(25);
         assert_eq!(epochs.latest(), 3);
         epochs.raise_start(15);
-        assert_eq!(epochs.starts(), [EpochStart { epoch: 3, start_offset: 15 }]);
+        assert_eq!(
+            epochs.starts(),
+            [EpochStart {
+                epoch: 3,
+                start_offset: 15
+            }]
+        );
         epochs.raise_start(15);
         epochs.truncate(15);
         assert_eq!(epochs.latest(), -1);

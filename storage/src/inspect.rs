@@ -31,7 +31,12 @@ pub struct SegmentFrames<'a> {
 
 /// Lists the frames of a segment of `id`: give the file's content up to its valid length, or all of it.
 pub fn segment_frames(bytes: &[u8], id: TopicPartitionId) -> SegmentFrames<'_> {
-    SegmentFrames { bytes, key: log_key(id), position: 0, failed: false }
+    SegmentFrames {
+        bytes,
+        key: log_key(id),
+        position: 0,
+        failed: false,
+    }
 }
 
 impl<'a> Iterator for SegmentFrames<'a> {
@@ -47,7 +52,11 @@ impl<'a> Iterator for SegmentFrames<'a> {
             Ok(header) => {
                 self.position += header.frame_bytes();
                 let payload = &rest[FRAME_HEADER_BYTES..header.unpadded_bytes()];
-                Some(Ok(SegmentFrame { position, header, payload }))
+                Some(Ok(SegmentFrame {
+                    position,
+                    header,
+                    payload,
+                }))
             }
             Err(error) => {
                 self.failed = true;
@@ -73,9 +82,16 @@ pub struct JournalEntry<'a> {
 pub fn journal_entries(bytes: &[u8], file: u32, journal_id: u64) -> Vec<JournalEntry<'_>> {
     let mut entries = Vec::new();
     for position in (0..bytes.len()).step_by(PAGE) {
-        let at = RingPosition { file, position: position as u64 };
+        let at = RingPosition {
+            file,
+            position: position as u64,
+        };
         if let Ok(header) = verify_directory(&bytes[position..], journal_id, at) {
-            entries.push(JournalEntry { position: at.position, header, pieces: pieces(&bytes[position..], &header) });
+            entries.push(JournalEntry {
+                position: at.position,
+                header,
+                pieces: pieces(&bytes[position..], &header),
+            });
         }
     }
     entries
@@ -98,7 +114,10 @@ mod tests {
 
     #[test]
     fn frames_are_listed_up_to_the_first_bad_byte() {
-        let id = TopicPartitionId { topic_id: Uuid::from_u128(1), partition: 0 };
+        let id = TopicPartitionId {
+            topic_id: Uuid::from_u128(1),
+            partition: 0,
+        };
         let key = log_key(id);
         let mut bytes = Vec::new();
         for offset in 0..3 {
@@ -116,13 +135,18 @@ mod tests {
         let mut pad = vec![0; pad_bytes(bytes.len())];
         seal_pad(&mut pad, 3, key);
         bytes.extend_from_slice(&pad);
-        let frames: Vec<_> = segment_frames(&bytes, id).collect::<Result<_, _>>().expect("whole");
+        let frames: Vec<_> = segment_frames(&bytes, id)
+            .collect::<Result<_, _>>()
+            .expect("whole");
         assert_eq!(frames.len(), 4);
         assert!(frames[3].header.is_pad());
         assert_eq!(frames[2].payload, [7; 100]);
         bytes[frame_bytes(100) + 70] ^= 1;
         let second = segment_frames(&bytes, id).nth(1).expect("listed");
-        assert_eq!(second, Err((frame_bytes(100) as u64, FormatError::Checksum { what: "frame" })));
+        assert_eq!(
+            second,
+            Err((frame_bytes(100) as u64, FormatError::Checksum { what: "frame" }))
+        );
         assert_eq!(segment_frames(&bytes, id).count(), 2);
     }
 }

@@ -64,6 +64,11 @@ pub struct LogSettings {
 
 impl Default for LogSettings {
     fn default() -> Self {
-        Self { durable: true, segment_bytes: 1 << 30, segment_ms: 7 * 86_400_000, index_interval_bytes: 4096 }
+        Self {
+            durable: true,
+            segment_bytes: 1 << 30,
+            segment_ms: 7 * 86_400_000,
+            index_interval_bytes: 4096,
+        }
     }
 }

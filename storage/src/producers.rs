@@ -26,11 +26,21 @@ pub struct Producer {
     batches: [BatchSnapshot; BATCHES_REMEMBERED],
 }
 
-const NO_BATCH: BatchSnapshot = BatchSnapshot { base_offset: -1, timestamp: -1, base_sequence: -1, last_offset_delta: 0 };
+const NO_BATCH: BatchSnapshot = BatchSnapshot {
+    base_offset: -1,
+    timestamp: -1,
+    base_sequence: -1,
+    last_offset_delta: 0,
+};
 
 impl Producer {
     fn new(epoch: i16) -> Self {
-        Self { epoch, last_append_ms: -1, count: 0, batches: [NO_BATCH; BATCHES_REMEMBERED] }
+        Self {
+            epoch,
+            last_append_ms: -1,
+            count: 0,
+            batches: [NO_BATCH; BATCHES_REMEMBERED],
+        }
     }
 
     /// Its last batches, oldest first.
@@ -79,7 +89,9 @@ impl Producers {
         if !batch.has_producer_id() {
             return Ok(());
         }
-        let Some(known) = self.0.get(&batch.producer_id) else { return Ok(()) };
+        let Some(known) = self.0.get(&batch.producer_id) else {
+            return Ok(());
+        };
         if is_expired(known, now_ms, expiration_ms) {
             return Ok(());
         }
@@ -96,7 +108,11 @@ impl Producers {
             last,
         };
         if batch.producer_epoch > known.epoch {
-            return if batch.base_sequence == 0 { Ok(()) } else { Err(out_of_order(-1)) };
+            return if batch.base_sequence == 0 {
+                Ok(())
+            } else {
+                Err(out_of_order(-1))
+            };
         }
         let same = |first: &&BatchSnapshot| {
             first.base_sequence == batch.base_sequence && last_sequence(first) == batch.last_sequence()
@@ -109,14 +125,19 @@ impl Producers {
             });
         }
         match known.batches().last() {
-            Some(last) if !follows(last_sequence(last), batch.base_sequence) => Err(out_of_order(last_sequence(last))),
+            Some(last) if !follows(last_sequence(last), batch.base_sequence) => {
+                Err(out_of_order(last_sequence(last)))
+            }
             _ => Ok(()),
         }
     }
 
     /// Takes note of a batch appended or replayed at `now_ms`.
     pub fn apply(&mut self, batch: &ProducerBatch, now_ms: i64) {
-        let producer = self.0.entry(batch.producer_id).or_insert_with(|| Producer::new(batch.epoch));
+        let producer = self
+            .0
+            .entry(batch.producer_id)
+            .or_insert_with(|| Producer::new(batch.epoch));
         let last = producer.batches().last().map(last_sequence);
         // After an epoch's start, an expiry or an accepted loss, what came before matches nothing any more.
         if producer.epoch != batch.epoch || last.is_some_and(|last| !follows(last, batch.base_sequence)) {
@@ -133,7 +154,8 @@ impl Producers {
 
     /// Forgets producers whose last batch is older than the expiration (`producer.id.expiration.ms`).
     pub fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
-        self.0.retain(|_, producer| !is_expired(producer, now_ms, expiration_ms));
+        self.0
+            .retain(|_, producer| !is_expired(producer, now_ms, expiration_ms));
     }
 
     /// For a snapshot, by producer id.
@@ -221,11 +243,18 @@ mod tests {
         }
         for at in 1..6 {
             let base_offset = i64::from(at) * 2;
-            let again = Err(AppendError::Duplicate { base_offset, last_offset: base_offset + 1, timestamp: 1000 });
+            let again = Err(AppendError::Duplicate {
+                base_offset,
+                last_offset: base_offset + 1,
+                timestamp: 1000,
+            });
             assert_eq!(append(&mut producers, &batch(0, at * 2, 2), 99), again);
         }
         let first = append(&mut producers, &batch(0, 0, 2), 99);
-        assert!(matches!(first, Err(AppendError::OutOfOrderSequence { last: 11, .. })));
+        assert!(matches!(
+            first,
+            Err(AppendError::OutOfOrderSequence { last: 11, .. })
+        ));
         let gap = append(&mut producers, &batch(0, 13, 1), 99);
         assert!(matches!(gap, Err(AppendError::OutOfOrderSequence { .. })));
     }
@@ -239,7 +268,14 @@ mod tests {
         append(&mut producers, &batch(0, i32::MAX, 3), 0).expect("a batch may wrap inside");
         append(&mut producers, &batch(0, 2, 1), 3).expect("follows 1");
         let again = append(&mut producers, &batch(0, i32::MAX, 3), 9);
-        assert_eq!(again, Err(AppendError::Duplicate { base_offset: 0, last_offset: 2, timestamp: 1000 }));
+        assert_eq!(
+            again,
+            Err(AppendError::Duplicate {
+                base_offset: 0,
+                last_offset: 2,
+                timestamp: 1000
+            })
+        );
     }
 
     #[test]
@@ -247,19 +283,31 @@ mod tests {
         let mut producers = Producers::default();
         append(&mut producers, &batch(3, 7, 1), 0).expect("unknown producer");
         let old = append(&mut producers, &batch(2, 8, 1), 1);
-        assert_eq!(old, Err(AppendError::InvalidProducerEpoch { producer_id: 9, epoch: 2, current: 3 }));
+        assert_eq!(
+            old,
+            Err(AppendError::InvalidProducerEpoch {
+                producer_id: 9,
+                epoch: 2,
+                current: 3
+            })
+        );
         let gap = append(&mut producers, &batch(4, 1, 1), 1);
         assert!(matches!(gap, Err(AppendError::OutOfOrderSequence { .. })));
         append(&mut producers, &batch(4, 0, 1), 1).expect("a new epoch starts at 0");
         let old = append(&mut producers, &batch(3, 7, 1), 2);
-        assert!(matches!(old, Err(AppendError::InvalidProducerEpoch { .. })), "not a duplicate any more");
+        assert!(
+            matches!(old, Err(AppendError::InvalidProducerEpoch { .. })),
+            "not a duplicate any more"
+        );
     }
 
     #[test]
     fn an_expired_producer_is_unknown() {
         let mut producers = Producers::default();
         append(&mut producers, &batch(0, 0, 1), 0).expect("unknown");
-        producers.check(&batch(0, 6, 1), 1000 + DAY, DAY).expect("expired: any sequence");
+        producers
+            .check(&batch(0, 6, 1), 1000 + DAY, DAY)
+            .expect("expired: any sequence");
         producers.expire(1000 + DAY, DAY);
         assert!(producers.is_empty());
     }

@@ -89,7 +89,9 @@ impl<D: Disk> Shard<D> {
     pub(crate) fn check_running(&self) -> Result<(), Stopped> {
         match &*self.stopped.borrow() {
             Some(stopped) => Err(stopped.clone()),
-            None if self.closing.get() => Err(Stopped { reason: "the store is being closed".into() }),
+            None if self.closing.get() => Err(Stopped {
+                reason: "the store is being closed".into(),
+            }),
             None => Ok(()),
         }
     }
@@ -100,16 +102,23 @@ impl<D: Disk> Shard<D> {
             return;
         }
         tracing::error!(shard = self.options.shard, reason, "the shard's storage stopped");
-        let stopped = Stopped { reason: reason.into() };
+        let stopped = Stopped {
+            reason: reason.into(),
+        };
         *self.stopped.borrow_mut() = Some(stopped.clone());
         self.observer.stopped(&stopped);
         self.wake_everybody();
     }
 
     pub(crate) fn wake_everybody(&self) {
-        for event in
-            [&self.journal_wake, &self.progress, &self.round_wake, &self.round_done, &self.direct_wake, &self.background_wake]
-        {
+        for event in [
+            &self.journal_wake,
+            &self.progress,
+            &self.round_wake,
+            &self.round_done,
+            &self.direct_wake,
+            &self.background_wake,
+        ] {
             event.notify_all();
         }
         self.budget.freed().notify_all();
@@ -159,8 +168,11 @@ impl<D: Disk> Shard<D> {
         control: &Control,
         end: Option<(Offset, u32)>,
     ) -> Sequence {
-        let sequence =
-            self.journal.borrow_mut().pending.push_control(log, control, end, || (self.clock.monotonic)());
+        let sequence = self
+            .journal
+            .borrow_mut()
+            .pending
+            .push_control(log, control, end, || (self.clock.monotonic)());
         self.wake_journal();
         sequence
     }

@@ -1,14 +1,18 @@
 //! What a log answers, from memory, from disk and after a restart.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use common::{append, append_as, batch, id, put, quiet, read_all, small_options, validated};
 use strandline_runtime::glommio_runtime::{GlommioRuntime, ShardExecutorOptions, spawn_shard};
 use strandline_storage::disk::GlommioDisk;
-use strandline_storage::{AppendError, LogSettings, ReadError, ReadRequest, RecoveryReport, Store, StoreError};
+use strandline_storage::{
+    AppendError, LogSettings, ReadError, ReadRequest, RecoveryReport, Store, StoreError,
+};
 
 type TestStore = Store<GlommioRuntime, GlommioDisk>;
 
@@ -20,17 +24,33 @@ fn on_store<F: Future<Output = ()> + 'static>(
     let folder = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
     let path = folder.path().to_path_buf();
     let run = move |runtime: GlommioRuntime| async move {
-        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(path.clone())).await.unwrap();
+        Store::format(
+            runtime.clone(),
+            GlommioDisk::new(),
+            &small_options(path.to_path_buf()),
+        )
+        .await
+        .unwrap();
         test(runtime, path).await;
     };
-    spawn_shard(ShardExecutorOptions::default(), run).unwrap().join().unwrap();
+    spawn_shard(ShardExecutorOptions::default(), run)
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
-async fn open(runtime: &GlommioRuntime, path: &PathBuf) -> (TestStore, RecoveryReport) {
-    Store::open(runtime.clone(), GlommioDisk::new(), small_options(path.clone()), quiet()).await.unwrap()
+async fn open(runtime: &GlommioRuntime, path: &Path) -> (TestStore, RecoveryReport) {
+    Store::open(
+        runtime.clone(),
+        GlommioDisk::new(),
+        small_options(path.to_path_buf()),
+        quiet(),
+    )
+    .await
+    .unwrap()
 }
 
-async fn reopen(store: TestStore, runtime: &GlommioRuntime, path: &PathBuf) -> TestStore {
+async fn reopen(store: TestStore, runtime: &GlommioRuntime, path: &Path) -> TestStore {
     store.close().await.unwrap();
     open(runtime, path).await.0
 }
@@ -49,7 +69,11 @@ fn a_producer_is_known_after_write_back_and_restart() {
             for sequence in 1..6 {
                 let again = append_as(&log, b"v", (9, 0, sequence));
                 let offset = i64::from(sequence);
-                let first = AppendError::Duplicate { base_offset: offset, last_offset: offset, timestamp: 1000 };
+                let first = AppendError::Duplicate {
+                    base_offset: offset,
+                    last_offset: offset,
+                    timestamp: 1000,
+                };
                 assert_eq!(again, Err(first), "round {round}");
             }
             let too_old = append_as(&log, b"v", (9, 0, 0));
@@ -80,18 +104,50 @@ fn reads_start_inside_a_batch_and_respect_their_bounds() {
                 assert_eq!(store.stats().cached_bytes, 0);
             }
             assert_eq!(read_all(&log, 31).await.first().unwrap(), &(31, vec![10; 1000]));
-            let request = ReadRequest { offset: 31, max_bytes: 1, upper_bound: 60, at_least_one: true };
+            let request = ReadRequest {
+                offset: 31,
+                max_bytes: 1,
+                upper_bound: 60,
+                at_least_one: true,
+            };
             assert_eq!(log.read(request).await.unwrap().batches.len(), 1);
-            let none = ReadRequest { at_least_one: false, ..request };
+            let none = ReadRequest {
+                at_least_one: false,
+                ..request
+            };
             assert!(log.read(none).await.unwrap().batches.is_empty());
-            let two = ReadRequest { max_bytes: 7000, ..request };
+            let two = ReadRequest {
+                max_bytes: 7000,
+                ..request
+            };
             assert_eq!(log.read(two).await.unwrap().batches.len(), 2);
-            let bounded = ReadRequest { max_bytes: 1 << 20, upper_bound: 36, ..request };
+            let bounded = ReadRequest {
+                max_bytes: 1 << 20,
+                upper_bound: 36,
+                ..request
+            };
             assert_eq!(log.read(bounded).await.unwrap().batches.len(), 2);
-            let end = ReadRequest { offset: 60, ..request };
+            let end = ReadRequest {
+                offset: 60,
+                ..request
+            };
             assert!(log.read(end).await.unwrap().batches.is_empty());
-            let beyond = log.read(ReadRequest { offset: 61, ..request }).await.err().unwrap();
-            assert_eq!(beyond, ReadError::OutOfRange { offset: 61, start: 0, end: 60 });
+            let beyond = log
+                .read(ReadRequest {
+                    offset: 61,
+                    ..request
+                })
+                .await
+                .err()
+                .unwrap();
+            assert_eq!(
+                beyond,
+                ReadError::OutOfRange {
+                    offset: 61,
+                    start: 0,
+                    end: 60
+                }
+            );
         }
         assert!(store.stats().disk_reads > 0);
     });
@@ -101,17 +157,29 @@ fn reads_start_inside_a_batch_and_respect_their_bounds() {
 fn timestamps_are_found_in_memory_and_on_disk() {
     on_store(|runtime, path| async move {
         let (store, _) = open(&runtime, &path).await;
-        let settings = LogSettings { segment_bytes: 4000, ..LogSettings::default() };
+        let settings = LogSettings {
+            segment_bytes: 4000,
+            ..LogSettings::default()
+        };
         let log = store.create_log(id(1, 0), settings).unwrap();
         for at in 0..20i64 {
-            let bytes = batch(&[vec![1; 500], vec![2; 500]], None, if at == 7 { 5000 } else { at * 100 });
+            let bytes = batch(
+                &[vec![1; 500], vec![2; 500]],
+                None,
+                if at == 7 { 5000 } else { at * 100 },
+            );
             log.append(&validated(&bytes)).unwrap();
         }
         log.acknowledged(40).await.unwrap();
         for _ in 0..2 {
             let found = |timestamp| {
                 let log = log.clone();
-                async move { log.offset_for_timestamp(timestamp, 40).await.unwrap().map(|found| found.offset) }
+                async move {
+                    log.offset_for_timestamp(timestamp, 40)
+                        .await
+                        .unwrap()
+                        .map(|found| found.offset)
+                }
             };
             assert_eq!(found(0).await, Some(0));
             assert_eq!(found(301).await, Some(7));
@@ -155,7 +223,10 @@ fn a_truncated_log_keeps_its_head_and_takes_other_records() {
         }
         assert_eq!(log.leader_epoch(), 1);
         let gap = append_as(&log, b"new", (9, 0, 9));
-        assert!(matches!(gap, Err(AppendError::OutOfOrderSequence { last: 5, .. })), "{gap:?}");
+        assert!(
+            matches!(gap, Err(AppendError::OutOfOrderSequence { last: 5, .. })),
+            "{gap:?}"
+        );
         log.begin_epoch(3).await.unwrap();
         append_as(&log, b"new", (9, 0, 6)).unwrap();
         log.acknowledged(7).await.unwrap();
@@ -163,7 +234,10 @@ fn a_truncated_log_keeps_its_head_and_takes_other_records() {
             let log = store.log(id(1, 0)).unwrap();
             let all = read_all(&log, 0).await;
             let values: Vec<&[u8]> = all.iter().map(|(_, value)| &value[..]).collect();
-            assert_eq!(values, [&b"old"[..], b"old", b"old", b"old", b"old", b"old", b"new"]);
+            assert_eq!(
+                values,
+                [&b"old"[..], b"old", b"old", b"old", b"old", b"old", b"new"]
+            );
             assert_eq!(log.end_offset_for_epoch(2), Some((1, 6)));
             store = reopen(store, &runtime, &path).await;
         }
@@ -178,7 +252,10 @@ fn a_deleted_log_leaves_nothing_and_a_new_one_of_its_name_starts_at_zero() {
         let (store, _) = open(&runtime, &path).await;
         for _ in 0..3 {
             let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
-            assert!(matches!(store.create_log(id(1, 0), LogSettings::default()), Err(StoreError::Exists(_))));
+            assert!(matches!(
+                store.create_log(id(1, 0), LogSettings::default()),
+                Err(StoreError::Exists(_))
+            ));
             assert_eq!(put(&log, b"v").await, 0);
             store.checkpoint().await.unwrap();
             assert_eq!(std::fs::read_dir(path.join("logs")).unwrap().count(), 1);
@@ -204,7 +281,10 @@ fn a_log_set_aside_is_under_stray_with_everything_it_held() {
         store.set_aside(id(1, 0)).await.unwrap();
         assert!(store.log(id(1, 0)).is_none());
         assert_eq!(std::fs::read_dir(path.join("logs")).unwrap().count(), 0);
-        let stray: Vec<_> = std::fs::read_dir(path.join("stray")).unwrap().map(Result::unwrap).collect();
+        let stray: Vec<_> = std::fs::read_dir(path.join("stray"))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         assert_eq!(stray.len(), 1);
         let store = reopen(store, &runtime, &path).await;
         assert!(store.logs().is_empty());
@@ -214,7 +294,9 @@ fn a_log_set_aside_is_under_stray_with_everything_it_held() {
             .find(|file| file.extension().is_some_and(|extension| extension == "log"))
             .unwrap();
         let bytes = std::fs::read(segment).unwrap();
-        let frames = strandline_storage::inspect::segment_frames(&bytes, id(1, 0)).filter(Result::is_ok).count();
+        let frames = strandline_storage::inspect::segment_frames(&bytes, id(1, 0))
+            .filter(Result::is_ok)
+            .count();
         assert_eq!(frames, 2, "one frame and its pad");
     });
 }
@@ -223,7 +305,15 @@ fn a_log_set_aside_is_under_stray_with_everything_it_held() {
 fn a_relaxed_log_counts_written_records_and_flushes_soon() {
     on_store(|runtime, path| async move {
         let (store, _) = open(&runtime, &path).await;
-        let log = store.create_log(id(1, 0), LogSettings { durable: false, ..LogSettings::default() }).unwrap();
+        let log = store
+            .create_log(
+                id(1, 0),
+                LogSettings {
+                    durable: false,
+                    ..LogSettings::default()
+                },
+            )
+            .unwrap();
         log.created().await.unwrap();
         let flushes = store.stats().flushes;
         assert_eq!(put(&log, b"v").await, 0);
@@ -240,7 +330,15 @@ fn a_relaxed_log_counts_written_records_and_flushes_soon() {
 fn the_start_offset_survives_and_frees_segments() {
     on_store(|runtime, path| async move {
         let (store, _) = open(&runtime, &path).await;
-        let log = store.create_log(id(1, 0), LogSettings { segment_bytes: 3000, ..LogSettings::default() }).unwrap();
+        let log = store
+            .create_log(
+                id(1, 0),
+                LogSettings {
+                    segment_bytes: 3000,
+                    ..LogSettings::default()
+                },
+            )
+            .unwrap();
         for at in 0..30u8 {
             append(&log, &[vec![at; 1000]]).unwrap();
         }

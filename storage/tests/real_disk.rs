@@ -1,8 +1,10 @@
 //! The store on a real file system with direct I/O.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use common::{append, id, put, quiet, read_all, small_options};
 use strandline_runtime::glommio_runtime::{GlommioRuntime, ShardExecutorOptions, spawn_shard};
@@ -16,11 +18,27 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn on_shard<F: Future<Output = ()> + 'static>(test: impl FnOnce(GlommioRuntime) -> F + Send + 'static) {
-    spawn_shard(ShardExecutorOptions::default(), test).unwrap().join().unwrap();
+    spawn_shard(ShardExecutorOptions::default(), test)
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
-async fn open(runtime: &GlommioRuntime, path: &PathBuf) -> (Store<GlommioRuntime, GlommioDisk>, strandline_storage::RecoveryReport) {
-    Store::open(runtime.clone(), GlommioDisk::new(), small_options(path.clone()), quiet()).await.unwrap()
+async fn open(
+    runtime: &GlommioRuntime,
+    path: &Path,
+) -> (
+    Store<GlommioRuntime, GlommioDisk>,
+    strandline_storage::RecoveryReport,
+) {
+    Store::open(
+        runtime.clone(),
+        GlommioDisk::new(),
+        small_options(path.to_path_buf()),
+        quiet(),
+    )
+    .await
+    .unwrap()
 }
 
 #[test]
@@ -29,7 +47,9 @@ fn acknowledged_records_are_there_after_the_shard_vanished() {
     let path = folder.path().to_path_buf();
     let first = path.clone();
     on_shard(move |runtime| async move {
-        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(first.clone())).await.unwrap();
+        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(first.clone()))
+            .await
+            .unwrap();
         let (store, report) = open(&runtime, &first).await;
         assert!(report.clean);
         let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
@@ -45,7 +65,10 @@ fn acknowledged_records_are_there_after_the_shard_vanished() {
         assert!(!report.clean && !report.rot);
         assert_eq!(report.frames, 50);
         let log = store.log(id(1, 0)).unwrap();
-        assert_eq!((log.end_offset(), log.flushed_end(), log.leader_epoch()), (50, 50, 3));
+        assert_eq!(
+            (log.end_offset(), log.flushed_end(), log.leader_epoch()),
+            (50, 50, 3)
+        );
         let all = read_all(&log, 0).await;
         assert_eq!(all[49], (49, b"value 49".to_vec()));
         store.checkpoint().await.unwrap();
@@ -71,9 +94,14 @@ fn the_journal_wraps_many_times_and_large_batches_go_straight_to_segments() {
     let path = folder.path().to_path_buf();
     let first = path.clone();
     on_shard(move |runtime| async move {
-        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(first.clone())).await.unwrap();
+        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(first.clone()))
+            .await
+            .unwrap();
         let (store, _) = open(&runtime, &first).await;
-        let settings = LogSettings { segment_bytes: 1 << 20, ..LogSettings::default() };
+        let settings = LogSettings {
+            segment_bytes: 1 << 20,
+            ..LogSettings::default()
+        };
         let log = store.create_log(id(1, 0), settings).unwrap();
         for at in 0..400u32 {
             let size = if at % 10 == 0 { 100_000 } else { 9_000 };

@@ -1,5 +1,7 @@
 //! Bits that rot on disk: acknowledged records are quarantined, named and refused, never silently cut.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::future::Future;
@@ -15,7 +17,10 @@ use strandline_storage::{
 type TestStore = Store<GlommioRuntime, GlommioDisk>;
 
 fn on_shard<F: Future<Output = ()> + 'static>(test: impl FnOnce(GlommioRuntime) -> F + Send + 'static) {
-    spawn_shard(ShardExecutorOptions::default(), test).unwrap().join().unwrap();
+    spawn_shard(ShardExecutorOptions::default(), test)
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
 fn folder() -> tempfile::TempDir {
@@ -24,13 +29,21 @@ fn folder() -> tempfile::TempDir {
 }
 
 async fn try_open(runtime: &GlommioRuntime, path: &Path) -> Result<(TestStore, RecoveryReport), OpenError> {
-    Store::open(runtime.clone(), GlommioDisk::new(), small_options(path.to_path_buf()), quiet()).await
+    Store::open(
+        runtime.clone(),
+        GlommioDisk::new(),
+        small_options(path.to_path_buf()),
+        quiet(),
+    )
+    .await
 }
 
 /// Writes to two logs, each record in an entry of its own, then vanishes. The values are unique.
 fn write_two_logs(path: PathBuf) {
     on_shard(move |runtime| async move {
-        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(path.clone())).await.unwrap();
+        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(path.clone()))
+            .await
+            .unwrap();
         let (store, _) = try_open(&runtime, &path).await.unwrap();
         let first = store.create_log(id(1, 0), LogSettings::default()).unwrap();
         let second = store.create_log(id(2, 0), LogSettings::default()).unwrap();
@@ -47,8 +60,12 @@ fn rot_journal(path: &Path, value: &str, before: usize) {
     for number in 0..8 {
         let file = path.join(format!("journal-{number}"));
         let mut bytes = std::fs::read(&file).unwrap();
-        let places: Vec<usize> =
-            bytes.windows(value.len()).enumerate().filter(|(_, at)| *at == value.as_bytes()).map(|(at, _)| at).collect();
+        let places: Vec<usize> = bytes
+            .windows(value.len())
+            .enumerate()
+            .filter(|(_, at)| *at == value.as_bytes())
+            .map(|(at, _)| at)
+            .collect();
         for place in &places {
             bytes[place - before] ^= 4;
         }
@@ -74,10 +91,24 @@ fn a_rotten_frame_damages_its_log_alone() {
         assert_eq!(read_all(&second, 0).await.len(), 6);
         put(&second, b"goes on").await;
         assert_eq!(read_all(&first, 0).await.len(), 3);
-        assert!(matches!(append(&first, &[vec![1]]), Err(AppendError::Damaged { from: 3 })));
-        let beyond = ReadRequest { offset: 3, max_bytes: 1, upper_bound: 100, at_least_one: true };
-        assert!(matches!(first.read(beyond).await.err(), Some(ReadError::Damaged { from: 3, .. })));
-        assert!(std::fs::read_dir(path.join("stray")).unwrap().count() >= 3, "its later pieces are kept aside");
+        assert!(matches!(
+            append(&first, &[vec![1]]),
+            Err(AppendError::Damaged { from: 3 })
+        ));
+        let beyond = ReadRequest {
+            offset: 3,
+            max_bytes: 1,
+            upper_bound: 100,
+            at_least_one: true,
+        };
+        assert!(matches!(
+            first.read(beyond).await.err(),
+            Some(ReadError::Damaged { from: 3, .. })
+        ));
+        assert!(
+            std::fs::read_dir(path.join("stray")).unwrap().count() >= 3,
+            "its later pieces are kept aside"
+        );
         // The damage is remembered, and ends only when somebody accepts the loss.
         store.close().await.unwrap();
         let (store, report) = try_open(&runtime, &path).await.unwrap();
@@ -87,7 +118,10 @@ fn a_rotten_frame_damages_its_log_alone() {
         store.close().await.unwrap();
         let (store, report) = try_open(&runtime, &path).await.unwrap();
         assert_eq!(report.damaged, []);
-        assert_eq!(read_all(&store.log(id(1, 0)).unwrap(), 0).await[3], (3, b"new".to_vec()));
+        assert_eq!(
+            read_all(&store.log(id(1, 0)).unwrap(), 0).await[3],
+            (3, b"new".to_vec())
+        );
     });
 }
 
@@ -178,7 +212,12 @@ fn rot_in_a_segment_is_found_by_the_read_and_served_up_to() {
         let (store, report) = try_open(&runtime, &path).await.unwrap();
         assert!(report.clean && !report.rot, "logs are not read at the open");
         let first = store.log(id(1, 0)).unwrap();
-        let request = ReadRequest { offset: 0, max_bytes: 1 << 20, upper_bound: 6, at_least_one: true };
+        let request = ReadRequest {
+            offset: 0,
+            max_bytes: 1 << 20,
+            upper_bound: 6,
+            at_least_one: true,
+        };
         assert_eq!(first.read(request).await.unwrap().batches.len(), 4);
         let rotten = first.read(ReadRequest { offset: 4, ..request }).await.err();
         assert!(matches!(rotten, Some(ReadError::Damaged { from: 4, .. })));
@@ -210,7 +249,10 @@ fn one_checkpoint_slot_is_enough_and_none_is_an_error() {
         std::fs::write(path.join(broken), bytes).unwrap();
     }
     on_shard(move |runtime| async move {
-        assert!(matches!(try_open(&runtime, &path).await.err(), Some(OpenError::NoCheckpoint { .. })));
+        assert!(matches!(
+            try_open(&runtime, &path).await.err(),
+            Some(OpenError::NoCheckpoint { .. })
+        ));
     });
 }
 
@@ -219,11 +261,17 @@ fn slots_older_than_the_journal_damage_every_log() {
     let folder = folder();
     let path = folder.path().to_path_buf();
     write_two_logs(path.clone());
-    let old: Vec<_> = ["checkpoint-0", "checkpoint-1"].map(|name| std::fs::read(path.join(name)).unwrap()).into();
+    let old: Vec<_> = ["checkpoint-0", "checkpoint-1"]
+        .map(|name| std::fs::read(path.join(name)).unwrap())
+        .into();
     let writing = path.clone();
     on_shard(move |runtime| async move {
         let (store, _) = try_open(&runtime, &writing).await.unwrap();
-        put(&store.log(id(1, 0)).unwrap(), b"of an open that the old slots do not know").await;
+        put(
+            &store.log(id(1, 0)).unwrap(),
+            b"of an open that the old slots do not know",
+        )
+        .await;
     });
     for (name, bytes) in ["checkpoint-0", "checkpoint-1"].iter().zip(old) {
         std::fs::write(path.join(name), bytes).unwrap();

@@ -137,19 +137,17 @@ impl Meter {
         let free = (first + plan.linger).max(room_since);
         let lag = now.saturating_sub(free.max(last));
         self.least_tool_lag = Some(self.least_tool_lag.map_or(lag, |least| least.min(lag)));
-        if !self
-            .recorder
-            .phases()
-            .is_measured(first.saturating_sub(plan.start))
-        {
+        let measured_from = plan.start + self.recorder.phases().warm_up;
+        let measured = &batch.intended[batch.intended.partition_point(|&at| at < measured_from)..];
+        if measured.is_empty() {
             return;
         }
         if last <= free {
             self.report
                 .tool_lag
-                .record_many_between(free.min(now), now, batch.intended.len() as u64);
+                .record_many_between(free.min(now), now, measured.len() as u64);
         } else {
-            for &intended in &batch.intended {
+            for &intended in measured {
                 self.report
                     .tool_lag
                     .record_between(free.max(intended).min(now), now);

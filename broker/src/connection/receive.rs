@@ -1,8 +1,8 @@
 //! Receive memory: one buffer a connection that has bytes, and the bound over all of them.
 //!
 //! An idle connection holds no buffer. A frame's buffer grows with the bytes that came, never with the size that the
-//! client announced. All buffers together take at most the pool's limit; beyond it only the connection whose frame
-//! has been incomplete for the longest goes on, so that one frame always gets through.
+//! client announced. All buffers together take at most the pool's limit; beyond it one connection at a time goes on, the
+//! one whose frame has been incomplete for the longest, until that frame is served: so one always gets through.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -25,6 +25,8 @@ pub(crate) struct ReceivePool {
     budget: MemoryBudget,
     limit: usize,
     used: Cell<usize>,
+    /// The connection that may grow beyond the limit, until its frame is served.
+    beyond: Cell<Option<u64>>,
     /// Connections that wait to grow, the oldest incomplete frame first.
     growing: RefCell<BTreeSet<(Monotonic, u64)>>,
     freed: Event,
@@ -36,6 +38,7 @@ impl ReceivePool {
             budget,
             limit,
             used: Cell::new(0),
+            beyond: Cell::new(None),
             growing: RefCell::default(),
             freed: Event::new(),
         })
@@ -48,14 +51,18 @@ impl ReceivePool {
 
     /// Reserves `bytes` for the connection `id`, whose frame is incomplete since `since`.
     async fn reserve(&self, bytes: usize, since: Monotonic, id: u64) -> Reservation {
-        if self.used.get() + bytes > self.limit {
+        if !self.may_grow(bytes, id) {
             let key = (since, id);
             let _place = Place { pool: self, key };
             self.growing.borrow_mut().insert(key);
             loop {
                 let freed = self.freed.wait();
-                let oldest = self.growing.borrow().first() == Some(&key);
-                if oldest || self.used.get() + bytes <= self.limit {
+                if self.may_grow(bytes, id) {
+                    break;
+                }
+                let is_oldest = self.growing.borrow().first() == Some(&key);
+                if is_oldest && self.beyond.get().is_none() {
+                    self.beyond.set(Some(id));
                     break;
                 }
                 freed.await;
@@ -64,10 +71,19 @@ impl ReceivePool {
         self.used.set(self.used.get() + bytes);
         let bytes = bytes as u64;
         // Makes cached frames give way; what is dirty never does, and then appends wait.
-        self.budget.try_reserve(bytes).unwrap_or_else(|| self.budget.charge(bytes))
+        self.budget
+            .try_reserve(bytes)
+            .unwrap_or_else(|| self.budget.charge(bytes))
     }
 
-    fn release(&self, bytes: usize) {
+    fn may_grow(&self, bytes: usize, id: u64) -> bool {
+        self.used.get() + bytes <= self.limit || self.beyond.get() == Some(id)
+    }
+
+    fn release(&self, bytes: usize, id: u64) {
+        if self.beyond.get() == Some(id) {
+            self.beyond.set(None);
+        }
         self.used.set(self.used.get() - bytes);
         if !self.growing.borrow().is_empty() {
             self.freed.notify_all();
@@ -135,13 +151,30 @@ impl ReceiveBuffer {
             if self.pool.is_tight() {
                 self.release();
             }
+        } else if self.pool.beyond.get() == Some(self.id) {
+            self.shrink();
         }
+    }
+
+    /// Gives back what the rest does not need: the next one waits for it.
+    fn shrink(&mut self) {
+        let rest = self.filled().to_vec();
+        self.consume(rest.len());
+        if self.holds_memory() {
+            self.release();
+        }
+        let size = rest.len().max(INITIAL_BYTES);
+        self.pool.used.set(self.pool.used.get() + size);
+        self.reserved.push(self.pool.budget.charge(size as u64));
+        self.bytes = rest;
+        self.end = self.bytes.len();
+        self.bytes.resize(size, 0);
     }
 
     /// Gives the memory back; only when empty.
     pub(crate) fn release(&mut self) {
         assert!(self.is_empty(), "released a buffer with bytes in it");
-        self.pool.release(self.bytes.len());
+        self.pool.release(self.bytes.len(), self.id);
         self.bytes = Vec::new();
         self.reserved.clear();
         (self.start, self.end) = (0, 0);
@@ -189,7 +222,7 @@ impl ReceiveBuffer {
 
 impl Drop for ReceiveBuffer {
     fn drop(&mut self) {
-        self.pool.release(self.bytes.len());
+        self.pool.release(self.bytes.len(), self.id);
     }
 }
 
@@ -237,36 +270,43 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_only_the_oldest_goes_on() {
+    fn beyond_the_limit_one_at_a_time_goes_on_the_oldest_first() {
         let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 2 * INITIAL_BYTES);
-        let mut old = ReceiveBuffer::new(pool.clone(), 1);
-        let mut young = ReceiveBuffer::new(pool.clone(), 2);
-        assert!(fill(&mut old, 1 << 20, 10));
-        assert!(fill(&mut young, 1 << 20, 20));
-        let mut old_grows = Box::pin(old.make_room(1 << 20, Monotonic(10)));
-        let mut young_grows = Box::pin(young.make_room(1 << 20, Monotonic(20)));
-        // The young one asks first and is let on, since nobody older waits; from then on both are over the limit.
-        assert!((&mut old_grows).now_or_never().is_some());
-        assert!((&mut young_grows).now_or_never().is_some());
-        drop((old_grows, young_grows));
-        let room = old.room().len();
-        old.received(room);
-        let room = young.room().len();
-        young.received(room);
-        let third = ReceiveBuffer::new(pool.clone(), 3);
-        drop(third);
-        let mut waits = ReceiveBuffer::new(pool.clone(), 4);
-        let key = (Monotonic(5), 9);
-        pool.growing.borrow_mut().insert(key);
-        {
-            let mut first_read = Box::pin(waits.make_room(0, Monotonic(30)));
-            assert!((&mut first_read).now_or_never().is_none());
-            pool.growing.borrow_mut().remove(&key);
-            drop(old);
-            drop(young);
-            assert!((&mut first_read).now_or_never().is_some());
-        }
-        drop(waits);
+        let mut buffers: Vec<_> = (0..3).map(|id| ReceiveBuffer::new(pool.clone(), id)).collect();
+        let [first, second, third] = &mut buffers[..] else {
+            unreachable!()
+        };
+        assert!(fill(first, 1 << 20, 10));
+        assert!(fill(second, 1 << 20, 20));
+        // Alone in the queue, it goes on; then the others wait until its frame is served.
+        assert!(fill(second, 1 << 20, 20));
+        assert!(fill(second, 1 << 20, 20));
+        let mut old = Box::pin(first.make_room(1 << 20, Monotonic(10)));
+        let mut young = Box::pin(third.make_room(0, Monotonic(30)));
+        assert!((&mut young).now_or_never().is_none());
+        assert!((&mut old).now_or_never().is_none());
+        let length = second.filled().len();
+        second.consume(length);
+        assert!((&mut young).now_or_never().is_none() || pool.used.get() <= 2 * INITIAL_BYTES);
+        assert!((&mut old).now_or_never().is_some());
+        drop((old, young));
+        drop(buffers);
         assert_eq!(pool.used.get(), 0);
+        assert_eq!(pool.beyond.get(), None);
+    }
+
+    #[test]
+    fn what_follows_a_frame_beyond_the_limit_is_kept() {
+        let pool = ReceivePool::new(MemoryBudget::new(1 << 30), INITIAL_BYTES);
+        let mut buffer = ReceiveBuffer::new(pool.clone(), 1);
+        for _ in 0..2 {
+            assert!(fill(&mut buffer, 1 << 20, 1));
+        }
+        let length = buffer.filled().len();
+        buffer.bytes[length - 3..].copy_from_slice(b"end");
+        buffer.consume(length - 3);
+        assert_eq!(buffer.filled(), b"end");
+        assert_eq!(pool.used.get(), INITIAL_BYTES);
+        assert_eq!(pool.beyond.get(), None);
     }
 }

@@ -98,7 +98,10 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
             Some(ShardMessage::ImageChanged) => {
                 applier.apply(shard.images.take()).await;
                 // A client that came earlier would be told of a cluster without brokers.
-                let serves = shard.image().broker(shard.broker_id).is_some_and(|broker| !broker.fenced);
+                let serves = shard
+                    .image()
+                    .broker(shard.broker_id)
+                    .is_some_and(|broker| !broker.fenced);
                 for (name, listener) in listeners.take_if(|_| serves).into_iter().flatten() {
                     shard
                         .runtime

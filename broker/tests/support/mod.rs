@@ -2,6 +2,7 @@
 //! the `kafka-protocol` crate, and record batches written and read by hand. None of it uses the code under test.
 
 #![allow(dead_code, missing_docs, unreachable_pub, unused_imports)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod batch;
 pub mod broker;

@@ -31,7 +31,9 @@ pub(super) fn capture<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, cut: Seq
     assert!(state.busy, "whoever captures made it busy");
     state.touched = state.direct.is_some();
     let now_ms = (shard.clock.wall_ms)();
-    state.producers.expire(now_ms, shard.options.producer_expiration_ms);
+    state
+        .producers
+        .expire(now_ms, shard.options.producer_expiration_ms);
     let start = state.start_offset;
     // The newest one stays: runs in memory may continue it.
     let newest = state.segments.last().map(|segment| segment.meta.number);
@@ -39,16 +41,33 @@ pub(super) fn capture<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, cut: Seq
     if state.runs.back().is_some_and(|run| !run.direct) {
         state.seal_newest(log.key, false);
     }
-    let runs = state.runs.iter().filter(|run| !run.direct && run.state == RunState::Sealed);
+    let runs = state
+        .runs
+        .iter()
+        .filter(|run| !run.direct && run.state == RunState::Sealed);
     let runs: Vec<RunWrite<D>> = runs.map(RunWrite::new).collect();
 
     let number = state.draw_file_number();
     let (end_offset, last_origin, epochs, producers) = match &state.direct {
-        Some(direct) => (direct.end_offset, direct.last_origin, &direct.epochs, &direct.producers),
-        None => (state.end_offset, state.last_origin, &state.epochs, &state.producers),
+        Some(direct) => (
+            direct.end_offset,
+            direct.last_origin,
+            &direct.epochs,
+            &direct.producers,
+        ),
+        None => (
+            state.end_offset,
+            state.last_origin,
+            &state.epochs,
+            &state.producers,
+        ),
     };
-    let snapshot = (!producers.is_empty())
-        .then(|| (number, snapshot::encode(file_key(log.log_id, number), end_offset, &producers.snapshot())));
+    let snapshot = (!producers.is_empty()).then(|| {
+        (
+            number,
+            snapshot::encode(file_key(log.log_id, number), end_offset, &producers.snapshot()),
+        )
+    });
     let meta = LogCheckpoint {
         log_id: log.log_id.0,
         topic_id: *log.id.topic_id.as_bytes(),
@@ -56,7 +75,9 @@ pub(super) fn capture<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, cut: Seq
         sequence: cut.0,
         start_offset: state.start_offset.min(end_offset),
         end_offset,
-        high_watermark: state.high_watermark.clamp(state.start_offset.min(end_offset), end_offset),
+        high_watermark: state
+            .high_watermark
+            .clamp(state.start_offset.min(end_offset), end_offset),
         last_origin,
         snapshot: snapshot.as_ref().map_or(0, |(number, _)| *number),
         next_file_number: state.next_file_number,
@@ -68,5 +89,11 @@ pub(super) fn capture<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, cut: Seq
     if state.snapshot != 0 {
         obsolete.push(names::snapshot(state.snapshot));
     }
-    Capture { log: log.clone(), meta, runs, snapshot, obsolete }
+    Capture {
+        log: log.clone(),
+        meta,
+        runs,
+        snapshot,
+        obsolete,
+    }
 }

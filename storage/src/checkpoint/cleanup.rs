@@ -34,11 +34,17 @@ pub(super) async fn unlink<D: Disk>(
         log.end_busy();
         shard.files.forget_log(log.log_id);
         let folder = shard.log_folder(log.id, log.log_id);
-        remove_folder(&shard.disk, &folder).await.map_err(at("remove", &folder))?;
+        remove_folder(&shard.disk, &folder)
+            .await
+            .map_err(at("remove", &folder))?;
     }
     if !deleted.is_empty() {
         let folder = shard.logs_folder();
-        shard.disk.flush_directory(&folder).await.map_err(at("flush folder", &folder))?;
+        shard
+            .disk
+            .flush_directory(&folder)
+            .await
+            .map_err(at("flush folder", &folder))?;
     }
     Ok(())
 }

@@ -140,7 +140,11 @@ async fn write_back<D: Disk>(shard: &Rc<Shard<D>>, captures: &mut [Capture<D>]) 
         .await?;
     if made_folders.contains(&true) {
         let folder = shard.logs_folder();
-        shard.disk.flush_directory(&folder).await.map_err(at("flush folder", &folder))?;
+        shard
+            .disk
+            .flush_directory(&folder)
+            .await
+            .map_err(at("flush folder", &folder))?;
     }
     Ok(())
 }
@@ -152,7 +156,11 @@ async fn write_log<D: Disk>(shard: &Rc<Shard<D>>, capture: &mut Capture<D>) -> R
     let mut made_folder = false;
     if let Some((number, content)) = &capture.snapshot {
         if !log.state.borrow().has_folder {
-            shard.disk.create_directory(&folder).await.map_err(at("create folder", &folder))?;
+            shard
+                .disk
+                .create_directory(&folder)
+                .await
+                .map_err(at("create folder", &folder))?;
             made_folder = true;
         }
         let path = folder.join(names::snapshot(*number));
@@ -165,10 +173,20 @@ async fn write_log<D: Disk>(shard: &Rc<Shard<D>>, capture: &mut Capture<D>) -> R
         shard.counters.write_back_bytes.add(bytes as u64);
         publish(&log, placed);
     } else if capture.snapshot.is_some() {
-        shard.disk.flush_directory(&folder).await.map_err(at("flush folder", &folder))?;
+        shard
+            .disk
+            .flush_directory(&folder)
+            .await
+            .map_err(at("flush folder", &folder))?;
         log.state.borrow_mut().has_folder = true;
     }
-    capture.meta.segments = log.state.borrow().segments.iter().map(|segment| segment.meta).collect();
+    capture.meta.segments = log
+        .state
+        .borrow()
+        .segments
+        .iter()
+        .map(|segment| segment.meta)
+        .collect();
     save_indexes(shard, &log).await?;
     Ok(made_folder)
 }
@@ -182,11 +200,16 @@ async fn save_indexes<D: Disk>(shard: &Shard<D>, log: &LogInner<D>) -> Result<()
         let segments = state.segments.iter_mut().enumerate();
         let due = segments.filter(|(at, segment)| {
             let behind = segment.index.covered.saturating_sub(segment.index_saved);
-            segment.index.covered > INDEX_SAVE_BYTES && (behind >= INDEX_SAVE_BYTES || (*at < last && behind > 0))
+            segment.index.covered > INDEX_SAVE_BYTES
+                && (behind >= INDEX_SAVE_BYTES || (*at < last && behind > 0))
         });
         due.map(|(_, segment)| {
             segment.index_saved = segment.index.covered;
-            (segment.meta, segment.index.clone(), std::mem::replace(&mut segment.index_on_disk, true))
+            (
+                segment.meta,
+                segment.index.clone(),
+                std::mem::replace(&mut segment.index_on_disk, true),
+            )
         })
         .collect()
     };
@@ -194,7 +217,11 @@ async fn save_indexes<D: Disk>(shard: &Shard<D>, log: &LogInner<D>) -> Result<()
         let path = folder.join(names::index(meta.base_offset, meta.number));
         let bytes = index::encode(file_key(log.log_id, meta.number), &content);
         let exists = exists && shard.disk.exists(&path).await.map_err(at("look for", &path))?;
-        let mode = if exists { OpenMode::ReadWrite } else { OpenMode::CreateNew };
+        let mode = if exists {
+            OpenMode::ReadWrite
+        } else {
+            OpenMode::CreateNew
+        };
         write_file(&shard.disk, &path, &bytes, mode, false).await?;
     }
     Ok(())
@@ -220,8 +247,10 @@ async fn write_checkpoint<D: Disk>(
     {
         checkpoint.incarnations.remove(0);
     }
-    let mut logs: std::collections::BTreeMap<u64, LogCheckpoint> =
-        std::mem::take(&mut checkpoint.logs).into_iter().map(|log| (log.log_id, log)).collect();
+    let mut logs: std::collections::BTreeMap<u64, LogCheckpoint> = std::mem::take(&mut checkpoint.logs)
+        .into_iter()
+        .map(|log| (log.log_id, log))
+        .collect();
     for capture in captures {
         logs.insert(capture.meta.log_id, capture.meta.clone());
     }
@@ -233,7 +262,11 @@ async fn write_checkpoint<D: Disk>(
         // A log that did not change since includes the cut as well.
         log.sequence = cut.0;
         if let Some(live) = shard.live_log(log.log_id()) {
-            log.high_watermark = live.state.borrow().high_watermark.clamp(log.start_offset, log.end_offset);
+            log.high_watermark = live
+                .state
+                .borrow()
+                .high_watermark
+                .clamp(log.start_offset, log.end_offset);
         }
     }
     slot::write(&shard.disk, &shard.options.directory, &checkpoint).await?;
@@ -247,7 +280,9 @@ fn mark_clean<D: Disk>(shard: &Shard<D>, capture: &Capture<D>) {
     let mut cache = shard.cache.borrow_mut();
     for run in &mut state.runs {
         let covered = run.end_offset <= capture.meta.end_offset;
-        if covered && !run.direct && run.state == RunState::Sealed || covered && run.state == RunState::Written {
+        if covered && !run.direct && run.state == RunState::Sealed
+            || covered && run.state == RunState::Written
+        {
             run.state = RunState::Clean;
             run.segment = None;
             shard.counters.dirty_bytes.subtract(run.frame_bytes);

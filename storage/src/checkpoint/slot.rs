@@ -9,7 +9,11 @@ use crate::format::names;
 use crate::segment::write::{read_file, write_file};
 
 /// Writes and flushes the slot whose turn it is.
-pub(crate) async fn write<D: Disk>(disk: &D, directory: &Path, checkpoint: &Checkpoint) -> Result<(), String> {
+pub(crate) async fn write<D: Disk>(
+    disk: &D,
+    directory: &Path,
+    checkpoint: &Checkpoint,
+) -> Result<(), String> {
     let path = directory.join(names::CHECKPOINTS[(checkpoint.generation % 2) as usize]);
     write_file(disk, &path, &checkpoint.encode(), OpenMode::ReadWrite, true).await
 }
@@ -29,7 +33,10 @@ pub(crate) async fn read<D: Disk>(disk: &D, directory: &Path) -> Result<Checkpoi
         };
         match decoded {
             Ok(checkpoint) => {
-                if newest.as_ref().is_none_or(|known| known.generation < checkpoint.generation) {
+                if newest
+                    .as_ref()
+                    .is_none_or(|known| known.generation < checkpoint.generation)
+                {
                     newest = Some(checkpoint);
                 }
             }

@@ -3,6 +3,8 @@
 //! Positions and lengths of reads and writes are multiples of [`PAGE`]. Nothing is durable before its
 //! flush: data and size of a file by [`DiskFile::flush`], names by [`Disk::flush_directory`] of the folder.
 
+#[cfg(test)]
+mod conformance;
 mod glommio;
 pub mod sim;
 

@@ -61,7 +61,10 @@ pub struct ReplayStart {
 impl ReplayStart {
     /// The place in the ring.
     pub fn at(&self) -> RingPosition {
-        RingPosition { file: self.file, position: self.position }
+        RingPosition {
+            file: self.file,
+            position: self.position,
+        }
     }
 
     /// The sequence of the entry before.
@@ -109,7 +112,10 @@ impl LogCheckpoint {
 
     /// The partition.
     pub fn id(&self) -> TopicPartitionId {
-        TopicPartitionId { topic_id: Uuid::from_bytes(self.topic_id), partition: self.partition }
+        TopicPartitionId {
+            topic_id: Uuid::from_bytes(self.topic_id),
+            partition: self.partition,
+        }
     }
 }
 
@@ -158,7 +164,12 @@ impl Checkpoint {
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let (_, body) = unwrap(EnvelopeKind::Checkpoint, 0, bytes)?;
         let checkpoint: Self = unarchive("checkpoint", body)?;
-        let bad = |field| Err(FormatError::Field { what: "checkpoint", field });
+        let bad = |field| {
+            Err(FormatError::Field {
+                what: "checkpoint",
+                field,
+            })
+        };
         if checkpoint.journal_files < 2 || checkpoint.incarnations.is_empty() {
             return bad("journal");
         }
@@ -174,7 +185,10 @@ impl Checkpoint {
             if log.start_offset < 0 || log.end_offset < log.start_offset {
                 return bad("offsets");
             }
-            if !log.segments.is_sorted_by(|left, right| left.end_offset <= right.base_offset) {
+            if !log
+                .segments
+                .is_sorted_by(|left, right| left.end_offset <= right.base_offset)
+            {
                 return bad("segments");
             }
         }
@@ -194,8 +208,17 @@ mod tests {
             journal_files: 8,
             clean: true,
             journal_file_bytes: 1 << 20,
-            incarnations: vec![Incarnation { incarnation: 1, first_sequence: 1, follows: 0 }],
-            replay_start: ReplayStart { file: 1, position: 4096, sequence: 9, previous: 77 },
+            incarnations: vec![Incarnation {
+                incarnation: 1,
+                first_sequence: 1,
+                follows: 0,
+            }],
+            replay_start: ReplayStart {
+                file: 1,
+                position: 4096,
+                sequence: 9,
+                previous: 77,
+            },
             next_log_id: 6,
             metadata_offset: 12,
             logs: vec![LogCheckpoint {
@@ -210,8 +233,16 @@ mod tests {
                 snapshot: 3,
                 next_file_number: 4,
                 damaged_from: -1,
-                epochs: vec![EpochStart { epoch: 0, start_offset: 0 }],
-                segments: vec![SegmentCheckpoint { end_offset: 30, number: 1, valid_length: 4096, ..Default::default() }],
+                epochs: vec![EpochStart {
+                    epoch: 0,
+                    start_offset: 0,
+                }],
+                segments: vec![SegmentCheckpoint {
+                    end_offset: 30,
+                    number: 1,
+                    valid_length: 4096,
+                    ..Default::default()
+                }],
             }],
         };
         let bytes = checkpoint.encode();

@@ -74,23 +74,41 @@ impl EntryHeader {
     /// [`FormatError`] when there is no header here.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let Some(header) = bytes.first_chunk::<ENTRY_HEADER_BYTES>() else {
-            return Err(FormatError::Short { what: WHAT, have: bytes.len(), want: ENTRY_HEADER_BYTES });
+            return Err(FormatError::Short {
+                what: WHAT,
+                have: bytes.len(),
+                want: ENTRY_HEADER_BYTES,
+            });
         };
         let aligned = rkyv::util::Align(*header);
-        let header = rkyv::api::low::from_bytes::<Self, rkyv::rancor::Failure>(&aligned.0)
-            .map_err(|_| FormatError::Field { what: WHAT, field: "header" })?;
+        let header = rkyv::api::low::from_bytes::<Self, rkyv::rancor::Failure>(&aligned.0).map_err(|_| {
+            FormatError::Field {
+                what: WHAT,
+                field: "header",
+            }
+        })?;
         if header.magic != ENTRY_MAGIC {
             return Err(FormatError::Magic { what: WHAT });
         }
         if header.format != ENTRY_FORMAT {
-            return Err(FormatError::Version { what: WHAT, format: header.format });
+            return Err(FormatError::Version {
+                what: WHAT,
+                format: header.format,
+            });
         }
-        let records_end = ENTRY_HEADER_BYTES as u64 + u64::from(header.piece_count) * PIECE_RECORD_BYTES as u64;
+        let records_end =
+            ENTRY_HEADER_BYTES as u64 + u64::from(header.piece_count) * PIECE_RECORD_BYTES as u64;
         if u64::from(header.directory_end) < records_end || header.directory_end > header.length {
-            return Err(FormatError::Field { what: WHAT, field: "directory" });
+            return Err(FormatError::Field {
+                what: WHAT,
+                field: "directory",
+            });
         }
-        if header.length == 0 || header.length as usize % PAGE != 0 {
-            return Err(FormatError::Field { what: WHAT, field: "length" });
+        if header.length == 0 || !(header.length as usize).is_multiple_of(PAGE) {
+            return Err(FormatError::Field {
+                what: WHAT,
+                field: "length",
+            });
         }
         Ok(header)
     }
@@ -125,11 +143,18 @@ pub enum Piece<'a> {
 pub fn verify_directory(bytes: &[u8], journal_id: u64, at: RingPosition) -> Result<EntryHeader, FormatError> {
     let header = EntryHeader::decode(bytes)?;
     if header.journal_id != journal_id {
-        return Err(FormatError::Field { what: WHAT, field: "journal id" });
+        return Err(FormatError::Field {
+            what: WHAT,
+            field: "journal id",
+        });
     }
     let end = header.directory_end as usize;
     if bytes.len() < end {
-        return Err(FormatError::Short { what: WHAT, have: bytes.len(), want: end });
+        return Err(FormatError::Short {
+            what: WHAT,
+            have: bytes.len(),
+            want: end,
+        });
     }
     let key = entry_key(journal_id, header.incarnation, at.file, at.position);
     if checksum(&bytes[..end], key) != header.checksum {
@@ -144,7 +169,11 @@ pub fn verify_directory(bytes: &[u8], journal_id: u64, at: RingPosition) -> Resu
 /// [`FormatError`] when a record points outside of the entry.
 pub fn pieces<'a>(bytes: &'a [u8], header: &EntryHeader) -> Result<Vec<Piece<'a>>, FormatError> {
     if bytes.len() < header.length as usize {
-        return Err(FormatError::Short { what: WHAT, have: bytes.len(), want: header.length as usize });
+        return Err(FormatError::Short {
+            what: WHAT,
+            have: bytes.len(),
+            want: header.length as usize,
+        });
     }
     let mut pieces = Vec::with_capacity(header.piece_count as usize);
     for index in 0..header.piece_count as usize {
@@ -155,13 +184,28 @@ pub fn pieces<'a>(bytes: &'a [u8], header: &EntryHeader) -> Result<Vec<Piece<'a>
             _ => header.length as usize,
         };
         if end > within {
-            return Err(FormatError::Field { what: WHAT, field: "piece" });
+            return Err(FormatError::Field {
+                what: WHAT,
+                field: "piece",
+            });
         }
         let piece = &bytes[record.position as usize..end];
         pieces.push(match record.kind {
-            KIND_FRAME => Piece::Frame { log: record.log(), checksum: record.checksum, bytes: piece },
-            KIND_CONTROL => Piece::Control { log: record.log(), control: Control::decode(piece)? },
-            _ => return Err(FormatError::Field { what: WHAT, field: "piece kind" }),
+            KIND_FRAME => Piece::Frame {
+                log: record.log(),
+                checksum: record.checksum,
+                bytes: piece,
+            },
+            KIND_CONTROL => Piece::Control {
+                log: record.log(),
+                control: Control::decode(piece)?,
+            },
+            _ => {
+                return Err(FormatError::Field {
+                    what: WHAT,
+                    field: "piece kind",
+                });
+            }
         });
     }
     Ok(pieces)
@@ -169,7 +213,10 @@ pub fn pieces<'a>(bytes: &'a [u8], header: &EntryHeader) -> Result<Vec<Piece<'a>
 
 /// Bytes of an entry of so many pieces, control bytes (each piece rounded up to 8) and frame bytes.
 pub const fn entry_bytes(piece_count: usize, control_bytes: usize, frame_bytes: usize) -> usize {
-    round_up(ENTRY_HEADER_BYTES + piece_count * PIECE_RECORD_BYTES + control_bytes + frame_bytes, PAGE)
+    round_up(
+        ENTRY_HEADER_BYTES + piece_count * PIECE_RECORD_BYTES + control_bytes + frame_bytes,
+        PAGE,
+    )
 }
 
 /// What an entry says of itself, besides its pieces.
@@ -201,10 +248,20 @@ pub struct EntryWriter<'a> {
 impl<'a> EntryWriter<'a> {
     /// Starts an entry of exactly these pieces; `bytes` is [`entry_bytes`] of them.
     pub fn new(bytes: &'a mut [u8], piece_count: usize, control_bytes: usize, frame_bytes: usize) -> Self {
-        assert_eq!(bytes.len(), entry_bytes(piece_count, control_bytes, frame_bytes), "the slice is the entry");
+        assert_eq!(
+            bytes.len(),
+            entry_bytes(piece_count, control_bytes, frame_bytes),
+            "the slice is the entry"
+        );
         let control_at = ENTRY_HEADER_BYTES + piece_count * PIECE_RECORD_BYTES;
         let frames_at = control_at + control_bytes;
-        Self { bytes, records: 0, control_at, control_end: frames_at, frames_at }
+        Self {
+            bytes,
+            records: 0,
+            control_at,
+            control_end: frames_at,
+            frames_at,
+        }
     }
 
     /// Adds a frame: the second and last copy of the batch's bytes.
@@ -271,7 +328,10 @@ impl<'a> EntryWriter<'a> {
 mod tests {
     use super::*;
 
-    const AT: RingPosition = RingPosition { file: 2, position: 8192 };
+    const AT: RingPosition = RingPosition {
+        file: 2,
+        position: 8192,
+    };
 
     fn sample() -> Vec<u8> {
         let control = Control::Truncate { offset: 77 }.encode();
@@ -302,9 +362,20 @@ mod tests {
         assert_eq!(
             pieces,
             [
-                Piece::Frame { log: LogId(1), checksum: 11, bytes: &[1; 128] },
-                Piece::Control { log: LogId(2), control: Control::Truncate { offset: 77 } },
-                Piece::Frame { log: LogId(3), checksum: 33, bytes: &[3; 64] },
+                Piece::Frame {
+                    log: LogId(1),
+                    checksum: 11,
+                    bytes: &[1; 128]
+                },
+                Piece::Control {
+                    log: LogId(2),
+                    control: Control::Truncate { offset: 77 }
+                },
+                Piece::Frame {
+                    log: LogId(3),
+                    checksum: 33,
+                    bytes: &[3; 64]
+                },
             ]
         );
     }

@@ -88,16 +88,29 @@ pub fn wrap(kind: EnvelopeKind, key: u64, generation: u64, body: &[u8]) -> Vec<u
 pub fn unwrap(kind: EnvelopeKind, key: u64, bytes: &[u8]) -> Result<(u64, &[u8]), FormatError> {
     let what = kind.name();
     let Some(header) = bytes.first_chunk::<ENVELOPE_HEADER_BYTES>() else {
-        return Err(FormatError::Short { what, have: bytes.len(), want: ENVELOPE_HEADER_BYTES });
+        return Err(FormatError::Short {
+            what,
+            have: bytes.len(),
+            want: ENVELOPE_HEADER_BYTES,
+        });
     };
     let aligned = rkyv::util::Align(*header);
-    let header = rkyv::api::low::from_bytes::<EnvelopeHeader, rkyv::rancor::Failure>(&aligned.0)
-        .map_err(|_| FormatError::Field { what, field: "header" })?;
+    let header =
+        rkyv::api::low::from_bytes::<EnvelopeHeader, rkyv::rancor::Failure>(&aligned.0).map_err(|_| {
+            FormatError::Field {
+                what,
+                field: "header",
+            }
+        })?;
     if header.magic != ENVELOPE_MAGIC || header.kind != kind.code() {
         return Err(FormatError::Magic { what });
     }
     if header.length > (bytes.len() - ENVELOPE_HEADER_BYTES) as u64 {
-        return Err(FormatError::Short { what, have: bytes.len(), want: usize::MAX });
+        return Err(FormatError::Short {
+            what,
+            have: bytes.len(),
+            want: usize::MAX,
+        });
     }
     let end = ENVELOPE_HEADER_BYTES + header.length as usize;
     if checksum(&bytes[..end], key) != header.checksum {
@@ -105,7 +118,10 @@ pub fn unwrap(kind: EnvelopeKind, key: u64, bytes: &[u8]) -> Result<(u64, &[u8])
     }
     // After the checksum: a torn slot is torn, not "of a newer format".
     if header.format != kind.format() {
-        return Err(FormatError::Version { what, format: header.format });
+        return Err(FormatError::Version {
+            what,
+            format: header.format,
+        });
     }
     Ok((header.generation, &bytes[ENVELOPE_HEADER_BYTES..end]))
 }

@@ -70,25 +70,49 @@ impl FrameHeader {
     /// [`FormatError`] when the bytes are too few or hold no frame header.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let Some(header) = bytes.first_chunk::<FRAME_HEADER_BYTES>() else {
-            return Err(FormatError::Short { what: WHAT, have: bytes.len(), want: FRAME_HEADER_BYTES });
+            return Err(FormatError::Short {
+                what: WHAT,
+                have: bytes.len(),
+                want: FRAME_HEADER_BYTES,
+            });
         };
         let aligned = rkyv::util::Align(*header);
-        let header = rkyv::api::low::from_bytes::<Self, rkyv::rancor::Failure>(&aligned.0)
-            .map_err(|_| FormatError::Field { what: WHAT, field: "header" })?;
+        let header = rkyv::api::low::from_bytes::<Self, rkyv::rancor::Failure>(&aligned.0).map_err(|_| {
+            FormatError::Field {
+                what: WHAT,
+                field: "header",
+            }
+        })?;
         if header.magic != FRAME_MAGIC {
             return Err(FormatError::Magic { what: WHAT });
         }
         if header.format != FRAME_FORMAT {
-            return Err(FormatError::Version { what: WHAT, format: u32::from(header.format) });
+            return Err(FormatError::Version {
+                what: WHAT,
+                format: u32::from(header.format),
+            });
         }
         if header.payload_length as usize > PAYLOAD_BYTES_MAX {
-            return Err(FormatError::Field { what: WHAT, field: "payload length" });
+            return Err(FormatError::Field {
+                what: WHAT,
+                field: "payload length",
+            });
         }
         if header.last_offset_delta > i32::MAX as u32 || header.base_offset < 0 {
-            return Err(FormatError::Field { what: WHAT, field: "offset" });
+            return Err(FormatError::Field {
+                what: WHAT,
+                field: "offset",
+            });
         }
-        if header.base_offset.checked_add(i64::from(header.last_offset_delta) + 1).is_none() {
-            return Err(FormatError::Field { what: WHAT, field: "offset" });
+        if header
+            .base_offset
+            .checked_add(i64::from(header.last_offset_delta) + 1)
+            .is_none()
+        {
+            return Err(FormatError::Field {
+                what: WHAT,
+                field: "offset",
+            });
         }
         Ok(header)
     }
@@ -105,7 +129,11 @@ impl FrameHeader {
 
     /// What the next frame's `previous` is compared with.
     pub fn chain(&self) -> u64 {
-        if self.origin == 0 { self.checksum } else { self.origin }
+        if self.origin == 0 {
+            self.checksum
+        } else {
+            self.origin
+        }
     }
 
     /// Bytes of header and payload, without padding.
@@ -145,7 +173,11 @@ pub fn verify_frame(bytes: &[u8], key: u64) -> Result<FrameHeader, FormatError> 
     let header = FrameHeader::decode(bytes)?;
     let want = header.frame_bytes();
     if bytes.len() < want {
-        return Err(FormatError::Short { what: WHAT, have: bytes.len(), want });
+        return Err(FormatError::Short {
+            what: WHAT,
+            have: bytes.len(),
+            want,
+        });
     }
     if checksum(&bytes[..header.unpadded_bytes()], key) != header.checksum {
         return Err(FormatError::Checksum { what: WHAT });
@@ -157,7 +189,11 @@ pub fn verify_frame(bytes: &[u8], key: u64) -> Result<FrameHeader, FormatError> 
 /// too small for a header takes the next page too.
 pub const fn pad_bytes(position: usize) -> usize {
     let rest = round_up(position, PAGE) - position;
-    if rest == 0 || rest >= FRAME_HEADER_BYTES { rest } else { rest + PAGE }
+    if rest == 0 || rest >= FRAME_HEADER_BYTES {
+        rest
+    } else {
+        rest + PAGE
+    }
 }
 
 /// Writes a pad over all of `pad`, which is [`pad_bytes`] long.

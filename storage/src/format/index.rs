@@ -35,7 +35,11 @@ pub struct Index {
 impl Index {
     /// An empty index.
     pub fn new() -> Self {
-        Self { entries: Vec::new(), covered: 0, max_timestamp: -1 }
+        Self {
+            entries: Vec::new(),
+            covered: 0,
+            max_timestamp: -1,
+        }
     }
 
     /// Takes note of the next frame of the segment.
@@ -45,7 +49,11 @@ impl Index {
             None => true,
         };
         if far {
-            self.entries.push(IndexEntry { offset, position, timestamp_before: self.max_timestamp });
+            self.entries.push(IndexEntry {
+                offset,
+                position,
+                timestamp_before: self.max_timestamp,
+            });
         }
         self.max_timestamp = self.max_timestamp.max(max_timestamp);
     }
@@ -59,7 +67,9 @@ impl Index {
     /// Where to begin a search for the first frame whose largest timestamp is at least `timestamp`: the
     /// offset of a frame at or before it; `None` for the segment's start.
     pub fn offset_for_timestamp(&self, timestamp: i64) -> Option<i64> {
-        let after = self.entries.partition_point(|entry| entry.timestamp_before < timestamp);
+        let after = self
+            .entries
+            .partition_point(|entry| entry.timestamp_before < timestamp);
         Some(self.entries.get(after.checked_sub(1)?)?.offset)
     }
 
@@ -83,8 +93,14 @@ pub fn encode(key: u64, index: &Index) -> Vec<u8> {
 pub fn decode(key: u64, bytes: &[u8]) -> Result<Index, FormatError> {
     let (_, body) = unwrap(EnvelopeKind::Index, key, bytes)?;
     let index: Index = unarchive("index", body)?;
-    if !index.entries.is_sorted_by(|left, right| left.position < right.position && left.offset < right.offset) {
-        return Err(FormatError::Field { what: "index", field: "order" });
+    if !index
+        .entries
+        .is_sorted_by(|left, right| left.position < right.position && left.offset < right.offset)
+    {
+        return Err(FormatError::Field {
+            what: "index",
+            field: "order",
+        });
     }
     Ok(index)
 }

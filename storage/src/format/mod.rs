@@ -5,6 +5,8 @@
 
 pub mod checkpoint;
 pub mod checksum;
+// Private, and named from `piece`: the derived resolvers have fields that nothing can document.
+mod control;
 pub mod entry;
 pub mod envelope;
 pub mod frame;
@@ -85,18 +87,21 @@ where
 {
     let mut aligned: AlignedVec = AlignedVec::with_capacity(bytes.len());
     aligned.extend_from_slice(bytes);
-    rkyv::from_bytes::<T, rancor::Error>(&aligned).map_err(|_| FormatError::Field { what, field: "archive" })
+    rkyv::from_bytes::<T, rancor::Error>(&aligned).map_err(|_| FormatError::Field {
+        what,
+        field: "archive",
+    })
 }
 
 /// Archives a structure of `N` bytes without pointers.
 pub(crate) fn archive_fixed<T, const N: usize>(value: &T) -> [u8; N]
 where
     T: for<'a, 'b> Serialize<
-            Strategy<
-                rkyv::ser::Serializer<rkyv::ser::writer::Buffer<'a>, rkyv::ser::allocator::SubAllocator<'b>, ()>,
-                rancor::Failure,
-            >,
+        Strategy<
+            rkyv::ser::Serializer<rkyv::ser::writer::Buffer<'a>, rkyv::ser::allocator::SubAllocator<'b>, ()>,
+            rancor::Failure,
         >,
+    >,
 {
     let mut bytes = rkyv::util::Align([0; N]);
     rkyv::api::low::to_bytes_in_with_alloc::<_, _, rancor::Failure>(

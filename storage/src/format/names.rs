@@ -25,7 +25,10 @@ pub fn log_folder(id: TopicPartitionId, log: LogId) -> String {
 pub fn parse_log_folder(name: &str) -> Option<(TopicPartitionId, LogId)> {
     let (rest, log) = name.rsplit_once('-')?;
     let (topic, partition) = rest.rsplit_once('-')?;
-    let id = TopicPartitionId { topic_id: Uuid::parse_str(topic).ok()?, partition: partition.parse().ok()? };
+    let id = TopicPartitionId {
+        topic_id: Uuid::parse_str(topic).ok()?,
+        partition: partition.parse().ok()?,
+    };
     let log = LogId(log.parse().ok()?);
     (log_folder(id, log) == name).then_some((id, log))
 }
@@ -58,11 +61,17 @@ mod tests {
 
     #[test]
     fn names_read_back_and_nothing_else_does() {
-        let id = TopicPartitionId { topic_id: Uuid::from_u128(77), partition: 12 };
+        let id = TopicPartitionId {
+            topic_id: Uuid::from_u128(77),
+            partition: 12,
+        };
         let folder = log_folder(id, LogId(3));
         assert_eq!(folder, "00000000-0000-0000-0000-00000000004d-12-3");
         assert_eq!(parse_log_folder(&folder), Some((id, LogId(3))));
-        assert_eq!(parse_log_folder("00000000-0000-0000-0000-00000000004d-012-3"), None);
+        assert_eq!(
+            parse_log_folder("00000000-0000-0000-0000-00000000004d-012-3"),
+            None
+        );
         assert_eq!(parse_log_folder("lost+found"), None);
         assert_eq!(segment(5, 2), "00000000000000000005-2.log");
         assert_eq!(parse_segment("00000000000000000005-2.log"), Some((5, 2)));

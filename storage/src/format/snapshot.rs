@@ -55,7 +55,12 @@ mod tests {
             producer_id: 1,
             epoch: 2,
             last_append_ms: 3,
-            batches: vec![BatchSnapshot { base_offset: 4, timestamp: 3, base_sequence: 5, last_offset_delta: 6 }],
+            batches: vec![BatchSnapshot {
+                base_offset: 4,
+                timestamp: 3,
+                base_sequence: 5,
+                last_offset_delta: 6,
+            }],
         }];
         let bytes = encode(9, 77, &producers);
         crate::golden::check("snapshot-1.bin", &bytes);

@@ -40,6 +40,9 @@ impl<D: Disk> Journal<D> {
         let committing = self.in_flight.committing();
         committing == 0
             || (committing < IN_FLIGHT_MAX
-                && self.pending.front().is_some_and(|front| front.closed || front.bytes() >= writer::PIPELINE_BYTES))
+                && self
+                    .pending
+                    .front()
+                    .is_some_and(|front| front.closed || front.bytes() >= writer::PIPELINE_BYTES))
     }
 }

@@ -85,7 +85,12 @@ pub(crate) struct Pending<D: Disk> {
 
 impl<D: Disk> Pending<D> {
     pub(crate) fn new(next_sequence: Sequence, entry_bytes_max: usize) -> Self {
-        Self { entries: VecDeque::new(), next_sequence, entry_bytes_max, bytes: 0 }
+        Self {
+            entries: VecDeque::new(),
+            next_sequence,
+            entry_bytes_max,
+            bytes: 0,
+        }
     }
 
     /// The largest frame that fits an entry.
@@ -141,7 +146,10 @@ impl<D: Disk> Pending<D> {
         now: impl FnOnce() -> Monotonic,
     ) -> Sequence {
         let bytes = frame.length;
-        assert!(bytes <= self.frame_bytes_max(), "a larger frame goes as an extent");
+        assert!(
+            bytes <= self.frame_bytes_max(),
+            "a larger frame goes as an extent"
+        );
         self.bytes += bytes;
         let entry = self.entry_for(0, bytes, now);
         entry.frame_bytes += bytes;
@@ -178,8 +186,11 @@ impl<D: Disk> Pending<D> {
         now: impl FnOnce() -> Monotonic,
     ) -> &mut PendingEntry<D> {
         let fits = self.entries.back().is_some_and(|last| {
-            let bytes =
-                entry_bytes(last.pieces.len() + 1, last.control_bytes + control, last.frame_bytes + frame);
+            let bytes = entry_bytes(
+                last.pieces.len() + 1,
+                last.control_bytes + control,
+                last.frame_bytes + frame,
+            );
             !last.closed && bytes <= self.entry_bytes_max
         });
         if !fits {
@@ -217,7 +228,11 @@ impl<D: Disk> PendingEntry<D> {
             known.generation = generation;
         } else {
             log.pending_mark.set((self.sequence, self.ends.len()));
-            self.ends.push(LogEnd { log: log.clone(), end, generation });
+            self.ends.push(LogEnd {
+                log: log.clone(),
+                end,
+                generation,
+            });
         }
     }
 }

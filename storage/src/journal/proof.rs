@@ -60,7 +60,11 @@ pub(crate) struct InFlight {
 impl InFlight {
     /// After a replay: everything up to `durable` is.
     pub(crate) fn new(durable: Durable) -> Self {
-        Self { entries: VecDeque::new(), written: durable.0, durable: durable.0 }
+        Self {
+            entries: VecDeque::new(),
+            written: durable.0,
+            durable: durable.0,
+        }
     }
 
     pub(crate) fn durable(&self) -> Sequence {
@@ -77,28 +81,50 @@ impl InFlight {
 
     /// Entries that hold up others: not written, or written and waiting for a flush.
     pub(crate) fn committing(&self) -> usize {
-        self.entries.iter().filter(|entry| !entry.written || (entry.needs_flush && !entry.flushed)).count()
+        self.entries
+            .iter()
+            .filter(|entry| !entry.written || (entry.needs_flush && !entry.flushed))
+            .count()
     }
 
     /// Written entries that wait for a flush: whether any, and whether one wants it at once.
     pub(crate) fn waiting_for_flush(&self) -> (bool, bool) {
-        let waiting = self.entries.iter().filter(|entry| entry.written && !entry.flushed);
-        let (any, urgent) = waiting.fold((false, false), |(_, urgent), entry| (true, urgent || entry.needs_flush));
+        let waiting = self
+            .entries
+            .iter()
+            .filter(|entry| entry.written && !entry.flushed);
+        let (any, urgent) = waiting.fold((false, false), |(_, urgent), entry| {
+            (true, urgent || entry.needs_flush)
+        });
         (any, urgent)
     }
 
     /// An entry's write was dispatched.
     pub(crate) fn dispatched(&mut self, sequence: Sequence, file: u32, needs_flush: bool) {
-        assert!(self.entries.back().is_none_or(|last| last.sequence < sequence), "entries are dispatched in order");
+        assert!(
+            self.entries.back().is_none_or(|last| last.sequence < sequence),
+            "entries are dispatched in order"
+        );
         assert!(sequence > self.durable, "a sequence is used once");
-        self.entries.push_back(Progress { sequence, file, needs_flush, written: false, flushed: false });
+        self.entries.push_back(Progress {
+            sequence,
+            file,
+            needs_flush,
+            written: false,
+            flushed: false,
+        });
     }
 
     /// An entry's write completed. Returns the proof when the written sequence moved.
     pub(crate) fn write_completed(&mut self, sequence: Sequence) -> Option<Written> {
         let entry = self.entries.iter_mut().find(|entry| entry.sequence == sequence);
         entry.expect("a write completes once, before its flush").written = true;
-        let reached = self.entries.iter().take_while(|entry| entry.written).last()?.sequence;
+        let reached = self
+            .entries
+            .iter()
+            .take_while(|entry| entry.written)
+            .last()?
+            .sequence;
         if reached <= self.written {
             return None;
         }
@@ -108,8 +134,15 @@ impl InFlight {
 
     /// A flush starts now.
     pub(crate) fn flush_starts(&self) -> FlushTicket {
-        let mut ticket = FlushTicket { covered: Vec::new(), files: Vec::new() };
-        for entry in self.entries.iter().filter(|entry| entry.written && !entry.flushed) {
+        let mut ticket = FlushTicket {
+            covered: Vec::new(),
+            files: Vec::new(),
+        };
+        for entry in self
+            .entries
+            .iter()
+            .filter(|entry| entry.written && !entry.flushed)
+        {
             ticket.covered.push(entry.sequence);
             if !ticket.files.contains(&entry.file) {
                 ticket.files.push(entry.file);
@@ -149,9 +182,15 @@ mod tests {
     #[test]
     fn a_flush_covers_only_writes_completed_at_its_start() {
         let mut in_flight = three();
-        assert_eq!(in_flight.write_completed(Sequence(11)), Some(Written(Sequence(11))));
+        assert_eq!(
+            in_flight.write_completed(Sequence(11)),
+            Some(Written(Sequence(11)))
+        );
         let ticket = in_flight.flush_starts();
-        assert_eq!(in_flight.write_completed(Sequence(12)), Some(Written(Sequence(12))));
+        assert_eq!(
+            in_flight.write_completed(Sequence(12)),
+            Some(Written(Sequence(12)))
+        );
         assert_eq!(in_flight.flush_completed(&ticket), Some(Durable(Sequence(11))));
         let ticket = in_flight.flush_starts();
         assert_eq!(in_flight.flush_completed(&ticket), Some(Durable(Sequence(12))));
@@ -164,7 +203,10 @@ mod tests {
         assert_eq!(in_flight.write_completed(Sequence(12)), None);
         let ticket = in_flight.flush_starts();
         assert_eq!(in_flight.flush_completed(&ticket), None);
-        assert_eq!(in_flight.write_completed(Sequence(11)), Some(Written(Sequence(13))));
+        assert_eq!(
+            in_flight.write_completed(Sequence(11)),
+            Some(Written(Sequence(13)))
+        );
         let ticket = in_flight.flush_starts();
         assert_eq!(in_flight.flush_completed(&ticket), Some(Durable(Sequence(13))));
         assert!(in_flight.is_empty());

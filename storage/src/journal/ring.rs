@@ -37,12 +37,26 @@ impl Ring {
     pub(crate) fn new(file_bytes: u64, filled: Vec<u64>, head: RingPosition, last: (Sequence, u64)) -> Self {
         let files = filled.len() as u32;
         let (last_sequence, last_checksum) = last;
-        Self { files, file_bytes, filled, head, last_sequence, last_checksum, marks: VecDeque::new(), used_bytes: 0 }
+        Self {
+            files,
+            file_bytes,
+            filled,
+            head,
+            last_sequence,
+            last_checksum,
+            marks: VecDeque::new(),
+            used_bytes: 0,
+        }
     }
 
     /// Takes note of a replayed entry.
     pub(crate) fn replayed(&mut self, sequence: Sequence, at: RingPosition, length: u32, previous: u64) {
-        self.marks.push_back(Mark { sequence, at, length, previous });
+        self.marks.push_back(Mark {
+            sequence,
+            at,
+            length,
+            previous,
+        });
         self.used_bytes += u64::from(length);
     }
 
@@ -81,7 +95,10 @@ impl Ring {
 
     /// Where an entry of `length` bytes goes; `None` while the ring has no free file for it.
     pub(crate) fn place(&self, length: u32) -> Option<RingPosition> {
-        assert!(u64::from(length) <= self.file_bytes, "an entry never crosses a file");
+        assert!(
+            u64::from(length) <= self.file_bytes,
+            "an entry never crosses a file"
+        );
         if self.head.position + u64::from(length) <= self.file_bytes {
             let usable = self.filled[self.head.file as usize] == self.file_bytes;
             return usable.then_some(self.head);
@@ -89,17 +106,28 @@ impl Ring {
         let next = (self.head.file + 1) % self.files;
         let free = self.marks.front().is_none_or(|oldest| oldest.at.file != next);
         let filled = self.filled[next as usize] == self.file_bytes;
-        (free && filled).then_some(RingPosition { file: next, position: 0 })
+        (free && filled).then_some(RingPosition {
+            file: next,
+            position: 0,
+        })
     }
 
     /// An entry goes to where [`Ring::place`] said.
     pub(crate) fn placed(&mut self, sequence: Sequence, at: RingPosition, length: u32, checksum: u64) {
         assert!(sequence > self.last_sequence, "sequences rise");
         let previous = std::mem::replace(&mut self.last_checksum, checksum);
-        self.marks.push_back(Mark { sequence, at, length, previous });
+        self.marks.push_back(Mark {
+            sequence,
+            at,
+            length,
+            previous,
+        });
         self.used_bytes += u64::from(length);
         self.last_sequence = sequence;
-        self.head = RingPosition { file: at.file, position: at.position + u64::from(length) };
+        self.head = RingPosition {
+            file: at.file,
+            position: at.position + u64::from(length),
+        };
     }
 
     /// Where a replay starts that needs nothing up to `included`.
@@ -109,7 +137,9 @@ impl Ring {
             Some(index) => {
                 let mark = &self.marks[index];
                 // The entry before may have left the list already; its sequence is then `included` or less.
-                let before = index.checked_sub(1).map_or(included, |at| self.marks[at].sequence);
+                let before = index
+                    .checked_sub(1)
+                    .map_or(included, |at| self.marks[at].sequence);
                 ReplayStart {
                     file: mark.at.file,
                     position: mark.at.position,
@@ -145,7 +175,12 @@ mod tests {
 
     fn ring() -> Ring {
         let head = RingPosition { file: 0, position: 0 };
-        Ring::new(2 * u64::from(LENGTH), vec![2 * u64::from(LENGTH); 3], head, (Sequence(0), 0))
+        Ring::new(
+            2 * u64::from(LENGTH),
+            vec![2 * u64::from(LENGTH); 3],
+            head,
+            (Sequence(0), 0),
+        )
     }
 
     fn put(ring: &mut Ring, sequence: u64) -> Option<RingPosition> {
@@ -174,11 +209,27 @@ mod tests {
             put(&mut ring, sequence);
         }
         let start = ring.replay_start(Sequence(1));
-        assert_eq!(start, ReplayStart { file: 0, position: 4096, sequence: 1, previous: 10 });
+        assert_eq!(
+            start,
+            ReplayStart {
+                file: 0,
+                position: 4096,
+                sequence: 1,
+                previous: 10
+            }
+        );
         ring.free(Sequence(1));
         assert_eq!(ring.replay_start(Sequence(1)), start);
         let start = ring.replay_start(Sequence(3));
-        assert_eq!(start, ReplayStart { file: 1, position: 4096, sequence: 3, previous: 30 });
+        assert_eq!(
+            start,
+            ReplayStart {
+                file: 1,
+                position: 4096,
+                sequence: 3,
+                previous: 30
+            }
+        );
     }
 
     #[test]

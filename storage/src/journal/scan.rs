@@ -19,7 +19,10 @@ impl Found {
 
     /// Where the ring continues behind it.
     pub(crate) fn end(&self) -> RingPosition {
-        RingPosition { file: self.at.file, position: self.at.position + u64::from(self.header.length) }
+        RingPosition {
+            file: self.at.file,
+            position: self.at.position + u64::from(self.header.length),
+        }
     }
 }
 
@@ -28,7 +31,10 @@ impl Found {
 pub(crate) fn entries_in_file(bytes: &[u8], file: u32, journal_id: u64) -> Vec<Found> {
     let mut found = Vec::new();
     for position in (0..bytes.len()).step_by(PAGE) {
-        let at = RingPosition { file, position: position as u64 };
+        let at = RingPosition {
+            file,
+            position: position as u64,
+        };
         if let Ok(header) = verify_directory(&bytes[position..], journal_id, at)
             && position + header.length as usize <= bytes.len()
         {
@@ -65,8 +71,14 @@ pub(crate) struct Planned {
 
 /// Decides which entries count.
 pub(crate) fn plan(mut found: Vec<Found>, start: &ReplayStart, incarnations: &[Incarnation]) -> Plan {
-    let newest = incarnations.last().map_or(0, |incarnation| incarnation.incarnation);
-    let mut plan = Plan { highest: start.sequence(), durable: start.sequence(), ..Plan::default() };
+    let newest = incarnations
+        .last()
+        .map_or(0, |incarnation| incarnation.incarnation);
+    let mut plan = Plan {
+        highest: start.sequence(),
+        durable: start.sequence(),
+        ..Plan::default()
+    };
     for entry in &found {
         plan.highest = plan.highest.max(entry.sequence());
         plan.unknown_incarnation |= entry.header.incarnation > newest;
@@ -90,7 +102,10 @@ pub(crate) fn plan(mut found: Vec<Found>, start: &ReplayStart, incarnations: &[I
         }
         last = entry.sequence();
         last_checksum = entry.header.checksum;
-        plan.entries.push(Planned { found: entry, rot_before });
+        plan.entries.push(Planned {
+            found: entry,
+            rot_before,
+        });
     }
     plan.rot_at_end = plan.durable > last;
     plan
@@ -98,11 +113,15 @@ pub(crate) fn plan(mut found: Vec<Found>, start: &ReplayStart, incarnations: &[I
 
 /// Whether an entry was left behind by a crash: of an open not listed, or beyond what the next open accepted.
 fn is_stale(header: &EntryHeader, incarnations: &[Incarnation]) -> bool {
-    let Some(index) = incarnations.iter().position(|known| known.incarnation == header.incarnation) else {
+    let Some(index) = incarnations
+        .iter()
+        .position(|known| known.incarnation == header.incarnation)
+    else {
         return true;
     };
     let next = incarnations.get(index + 1);
-    header.sequence < incarnations[index].first_sequence || next.is_some_and(|next| header.sequence > next.follows)
+    header.sequence < incarnations[index].first_sequence
+        || next.is_some_and(|next| header.sequence > next.follows)
 }
 
 /// The sequence of the entry that must stand before this one.
@@ -117,8 +136,17 @@ fn sequence_before(header: &EntryHeader, incarnations: &[Incarnation]) -> Sequen
 mod tests {
     use super::*;
 
-    const START: ReplayStart = ReplayStart { file: 0, position: 0, sequence: 0, previous: 0 };
-    const FIRST: Incarnation = Incarnation { incarnation: 1, first_sequence: 1, follows: 0 };
+    const START: ReplayStart = ReplayStart {
+        file: 0,
+        position: 0,
+        sequence: 0,
+        previous: 0,
+    };
+    const FIRST: Incarnation = Incarnation {
+        incarnation: 1,
+        first_sequence: 1,
+        follows: 0,
+    };
 
     /// Entries of one open, chained; each is (sequence, durable).
     fn chain(incarnation: u64, mut previous: u64, entries: &[(u64, u64)]) -> Vec<Found> {
@@ -134,14 +162,23 @@ mod tests {
                 length: 4096,
                 ..EntryHeader::default()
             };
-            found.push(Found { at: RingPosition { file: 0, position: sequence * 4096 }, header });
+            found.push(Found {
+                at: RingPosition {
+                    file: 0,
+                    position: sequence * 4096,
+                },
+                header,
+            });
             previous = checksum;
         }
         found
     }
 
     fn sequences(plan: &Plan) -> Vec<u64> {
-        plan.entries.iter().map(|planned| planned.found.header.sequence).collect()
+        plan.entries
+            .iter()
+            .map(|planned| planned.found.header.sequence)
+            .collect()
     }
 
     #[test]
@@ -182,7 +219,14 @@ mod tests {
         let mut second = chain(2, checksum, &[(4, 1), (5, 4), (6, 5)]);
         second.remove(0);
         found.extend(second);
-        let incarnations = [FIRST, Incarnation { incarnation: 2, first_sequence: 4, follows: 1 }];
+        let incarnations = [
+            FIRST,
+            Incarnation {
+                incarnation: 2,
+                first_sequence: 4,
+                follows: 1,
+            },
+        ];
         let plan = plan(found, &START, &incarnations);
         assert_eq!(sequences(&plan), [1, 5, 6]);
         assert!(plan.entries[1].rot_before);
@@ -193,7 +237,14 @@ mod tests {
         let mut found = chain(1, 0, &[(1, 0)]);
         let checksum = found[0].header.checksum;
         found.extend(chain(2, checksum, &[(4, 1), (5, 4)]));
-        let incarnations = [FIRST, Incarnation { incarnation: 2, first_sequence: 4, follows: 1 }];
+        let incarnations = [
+            FIRST,
+            Incarnation {
+                incarnation: 2,
+                first_sequence: 4,
+                follows: 1,
+            },
+        ];
         assert_eq!(sequences(&plan(found, &START, &incarnations)), [1, 4, 5]);
     }
 

@@ -46,13 +46,15 @@ pub(crate) struct Page<D: Disk> {
     _reservation: Reservation,
 }
 
+type Running<T> = Pin<Box<dyn Future<Output = T>>>;
+type FlushDone = (FlushTicket, Monotonic, io::Result<()>);
 type WriteDone<D> = (Sequence, Page<D>, Monotonic, io::Result<()>);
 
 /// Runs until the shard stops, or closes with nothing left to commit.
 pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
-    let mut writes: FuturesUnordered<Pin<Box<dyn Future<Output = WriteDone<D>>>>> = FuturesUnordered::new();
-    let mut flush: Option<Pin<Box<dyn Future<Output = (FlushTicket, Monotonic, io::Result<()>)>>>> = None;
-    let mut tick: Option<Pin<Box<dyn Future<Output = ()>>>> = None;
+    let mut writes: FuturesUnordered<Running<WriteDone<D>>> = FuturesUnordered::new();
+    let mut flush: Option<Running<FlushDone>> = None;
+    let mut tick: Option<Running<()>> = None;
     let mut flush_relaxed = false;
     loop {
         let mut wake = shard.journal_wake.wait();
@@ -80,7 +82,7 @@ pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
 
         enum Happened<D: Disk> {
             Write(WriteDone<D>),
-            Flush((FlushTicket, Monotonic, io::Result<()>)),
+            Flush(FlushDone),
             Tick,
             Wake,
         }
@@ -107,15 +109,23 @@ pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
 
         match happened {
             Happened::Write((sequence, page, started, result)) => {
-                shard.counters.write_ns.add((shard.clock.monotonic)().since(started).as_nanos() as u64);
+                shard
+                    .counters
+                    .write_ns
+                    .add((shard.clock.monotonic)().since(started).as_nanos() as u64);
                 match result {
                     Ok(()) => write_completed(&shard, sequence, page),
-                    Err(error) => return shard.stop(&format!("journal write of entry {sequence} failed: {error}")),
+                    Err(error) => {
+                        return shard.stop(&format!("journal write of entry {sequence} failed: {error}"));
+                    }
                 }
             }
             Happened::Flush((ticket, started, result)) => {
                 flush = None;
-                shard.counters.flush_ns.add((shard.clock.monotonic)().since(started).as_nanos() as u64);
+                shard
+                    .counters
+                    .flush_ns
+                    .add((shard.clock.monotonic)().since(started).as_nanos() as u64);
                 match result {
                     Ok(()) => flush_completed(&shard, &ticket),
                     Err(error) => return shard.stop(&format!("journal flush failed: {error}")),
@@ -161,7 +171,9 @@ fn dispatch<D: Disk>(shard: &Rc<Shard<D>>) -> Option<impl Future<Output = WriteD
     let memory = Rc::get_mut(&mut page.buffer).expect("a free page buffer has one owner");
     let checksum = entry.write_into(memory, &identity);
     journal.ring.placed(entry.sequence, at, length as u32, checksum);
-    journal.in_flight.dispatched(entry.sequence, at.file, entry.needs_flush);
+    journal
+        .in_flight
+        .dispatched(entry.sequence, at.file, entry.needs_flush);
     journal.stated_durable = durable;
     if !entry.is_empty() {
         journal.last_content = entry.sequence;
@@ -169,7 +181,11 @@ fn dispatch<D: Disk>(shard: &Rc<Shard<D>>) -> Option<impl Future<Output = WriteD
     shard.counters.entries.add(1);
     shard.counters.entry_bytes.add(length as u64);
     let sequence = entry.sequence;
-    journal.dispatched.push_back(Dispatched { sequence, first_at: entry.first_at, ends: entry.ends });
+    journal.dispatched.push_back(Dispatched {
+        sequence,
+        first_at: entry.first_at,
+        ends: entry.ends,
+    });
     let file = journal.files[at.file as usize].clone();
     let started = (shard.clock.monotonic)();
     if journal.ring.used_bytes() * 2 > journal.ring.total_bytes() {
@@ -187,15 +203,20 @@ fn take_page<D: Disk>(shard: &Shard<D>, pages: &mut Vec<Page<D>>, length: usize)
     }
     let capacity = length.next_power_of_two();
     let reservation = shard.budget.charge(capacity as u64);
-    Page { buffer: Rc::new(shard.disk.allocate(capacity)), _reservation: reservation }
+    Page {
+        buffer: Rc::new(shard.disk.allocate(capacity)),
+        _reservation: reservation,
+    }
 }
 
-fn start_flush<D: Disk>(
-    shard: &Rc<Shard<D>>,
-) -> impl Future<Output = (FlushTicket, Monotonic, io::Result<()>)> + 'static {
+fn start_flush<D: Disk>(shard: &Rc<Shard<D>>) -> impl Future<Output = FlushDone> + 'static {
     let journal = shard.journal.borrow();
     let ticket = journal.in_flight.flush_starts();
-    let files: Vec<D::File> = ticket.files.iter().map(|file| journal.files[*file as usize].clone()).collect();
+    let files: Vec<D::File> = ticket
+        .files
+        .iter()
+        .map(|file| journal.files[*file as usize].clone())
+        .collect();
     let started = (shard.clock.monotonic)();
     async move {
         let result = match &files[..] {
@@ -213,9 +234,15 @@ fn write_completed<D: Disk>(shard: &Rc<Shard<D>>, sequence: Sequence, page: Page
     if free && page.buffer.len() <= PAGE_BYTES_KEPT && journal.pages.len() < PAGES_KEPT {
         journal.pages.push(page);
     }
-    let Some(written) = journal.in_flight.write_completed(sequence) else { return };
+    let Some(written) = journal.in_flight.write_completed(sequence) else {
+        return;
+    };
     let mut moved = Vec::new();
-    for entry in journal.dispatched.iter().filter(|entry| entry.sequence <= written.sequence()) {
+    for entry in journal
+        .dispatched
+        .iter()
+        .filter(|entry| entry.sequence <= written.sequence())
+    {
         apply_written(shard, entry, written, &mut moved);
     }
     drop(journal);
@@ -239,12 +266,21 @@ fn apply_written<D: Disk>(
 fn flush_completed<D: Disk>(shard: &Rc<Shard<D>>, ticket: &FlushTicket) {
     shard.counters.flushes.add(1);
     let mut journal = shard.journal.borrow_mut();
-    let Some(durable) = journal.in_flight.flush_completed(ticket) else { return };
+    let Some(durable) = journal.in_flight.flush_completed(ticket) else {
+        return;
+    };
     let now = (shard.clock.monotonic)();
     let mut moved = Vec::new();
-    while journal.dispatched.front().is_some_and(|entry| entry.sequence <= durable.sequence()) {
+    while journal
+        .dispatched
+        .front()
+        .is_some_and(|entry| entry.sequence <= durable.sequence())
+    {
         let entry = journal.dispatched.pop_front().expect("there is a front");
-        shard.counters.commit_ns.add(now.since(entry.first_at).as_nanos() as u64);
+        shard
+            .counters
+            .commit_ns
+            .add(now.since(entry.first_at).as_nanos() as u64);
         apply_durable(shard, &entry, durable, &mut moved);
     }
     drop(journal);

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use strandline_wire::batch::{BatchHeader, ValidatedBatch, patch_and_recrc, set_base_offset, set_leader_epoch};
+use strandline_wire::batch::{
+    BatchHeader, ValidatedBatch, patch_and_recrc, set_base_offset, set_leader_epoch,
+};
 
 use super::append_buffer::AppendBuffer;
 use super::run::{Run, RunState};
@@ -46,7 +48,9 @@ impl<D: Disk> Log<D> {
             return Err(AppendError::TooLarge { bytes: payload });
         }
         let now_ms = (shard.clock.wall_ms)();
-        state.producers.check(&batch.header, now_ms, shard.options.producer_expiration_ms)?;
+        state
+            .producers
+            .check(&batch.header, now_ms, shard.options.producer_expiration_ms)?;
 
         let header = BatchHeader {
             base_offset: state.end_offset,
@@ -72,7 +76,13 @@ impl<D: Disk> Log<D> {
             }
             seal_frame(bytes, &frame, log.key)
         });
-        note_frame(state, &FrameHeader { checksum, ..frame }, position, &header, now_ms);
+        note_frame(
+            state,
+            &FrameHeader { checksum, ..frame },
+            position,
+            &header,
+            now_ms,
+        );
 
         shard.counters.appends.add(1);
         shard.counters.append_bytes.add(payload as u64);
@@ -81,7 +91,12 @@ impl<D: Disk> Log<D> {
         if direct {
             queue_direct(shard, log, state);
         } else {
-            let pending = PendingFrame { memory, position, length, checksum };
+            let pending = PendingFrame {
+                memory,
+                position,
+                length,
+                checksum,
+            };
             state.last_sequence = push_frame(shard, log, state, pending, state.end_offset);
         }
         let since = &shard.since_space_check;
@@ -92,7 +107,10 @@ impl<D: Disk> Log<D> {
         if shard.counters.dirty_bytes.get() > shard.dirty_bytes_target() {
             shard.request_round();
         }
-        Ok(Appended { base_offset: header.base_offset, last_offset: header.last_offset() })
+        Ok(Appended {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+        })
     }
 }
 
@@ -119,8 +137,15 @@ pub(crate) fn make_room<D: Disk>(
     frame: &FrameHeader,
     direct: bool,
 ) {
-    let rolls = state.must_roll(frame.payload_length as usize, frame.end_offset() - 1, frame.max_timestamp);
-    let newest = state.runs.back().filter(|run| run.state == RunState::Filling && run.direct == direct);
+    let rolls = state.must_roll(
+        frame.payload_length as usize,
+        frame.end_offset() - 1,
+        frame.max_timestamp,
+    );
+    let newest = state
+        .runs
+        .back()
+        .filter(|run| run.state == RunState::Filling && run.direct == direct);
     let fits = newest.is_some_and(|run| run.fits(frame.frame_bytes()));
     if fits && !rolls {
         return;
@@ -129,7 +154,9 @@ pub(crate) fn make_room<D: Disk>(
     state.seal_newest(log.key, lacks_room);
     let segment = rolls.then(|| state.roll(log.log_id, frame.max_timestamp));
     let memory = allocate(state.capacity_for(frame.frame_bytes()));
-    state.runs.push_back(Run::new(memory, state.end_offset, direct, segment));
+    state
+        .runs
+        .push_back(Run::new(memory, state.end_offset, direct, segment));
 }
 
 /// Takes note of a frame that stands in the newest run.
@@ -152,7 +179,11 @@ pub(crate) fn note_frame<D: Disk>(
             queued: false,
         });
     }
-    state.runs.back_mut().expect("the frame stands in it").note(frame, position);
+    state
+        .runs
+        .back_mut()
+        .expect("the frame stands in it")
+        .note(frame, position);
     state.end_offset = frame.end_offset();
     state.last_origin = frame.chain();
     if let Some(batch) = producer_batch(header, frame.base_offset) {
@@ -173,7 +204,11 @@ pub(crate) fn push_frame<D: Disk>(
 ) -> Sequence {
     let (ends, durable) = ((end, state.generation), state.settings.durable);
     let now = || (shard.clock.monotonic)();
-    let sequence = shard.journal.borrow_mut().pending.push_frame(log, frame, ends, durable, now);
+    let sequence = shard
+        .journal
+        .borrow_mut()
+        .pending
+        .push_frame(log, frame, ends, durable, now);
     shard.wake_journal();
     sequence
 }

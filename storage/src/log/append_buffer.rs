@@ -71,7 +71,10 @@ impl<B: Buffer> AppendBuffer<B> {
 
     /// Published bytes.
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
-        assert!(range.start <= range.end && range.end <= self.published.get(), "readers stay below the published end");
+        assert!(
+            range.start <= range.end && range.end <= self.published.get(),
+            "readers stay below the published end"
+        );
         // SAFETY: as in `append`; the range lies below the published end, where nobody writes any more.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(range.start), range.end - range.start) }
     }
@@ -83,7 +86,10 @@ impl<B: Buffer> AppendBuffer<B> {
 
     /// The memory, for the disk to write from; only of a sealed buffer.
     pub(crate) fn dma(&self) -> Rc<B> {
-        assert!(self.sealed.get(), "pages are dispatched only once nobody writes them");
+        assert!(
+            self.sealed.get(),
+            "pages are dispatched only once nobody writes them"
+        );
         self.buffer.clone()
     }
 }

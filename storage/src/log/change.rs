@@ -39,7 +39,9 @@ impl<D: Disk> Log<D> {
             state.seal_newest(self.inner.key, false);
             let (done, queued) = oneshot();
             let direct = state.direct.as_mut().expect("looked at above");
-            direct.waiting_epochs.push_back(WaitingEpoch { epoch, offset, done });
+            direct
+                .waiting_epochs
+                .push_back(WaitingEpoch { epoch, offset, done });
             queued
         };
         match queued.await {
@@ -80,21 +82,33 @@ impl<D: Disk> Log<D> {
         if offset <= state.start_offset {
             return Ok(state.last_sequence);
         }
-        let journaled_end = state.direct.as_ref().map_or(state.end_offset, |direct| direct.end_offset);
+        let journaled_end = state
+            .direct
+            .as_ref()
+            .map_or(state.end_offset, |direct| direct.end_offset);
         if offset > journaled_end && state.direct.is_some() {
-            return Err(StoreError::Invalid("the start offset would pass frames that are in no journal entry yet"));
+            return Err(StoreError::Invalid(
+                "the start offset would pass frames that are in no journal entry yet",
+            ));
         }
         state.start_offset = offset;
         state.high_watermark = state.high_watermark.max(offset);
         state.touched = true;
         if offset > state.end_offset {
-            let dirty: u64 = state.runs.iter().filter(|run| run.is_dirty()).map(|run| run.frame_bytes).sum();
+            let dirty: u64 = state
+                .runs
+                .iter()
+                .filter(|run| run.is_dirty())
+                .map(|run| run.frame_bytes)
+                .sum();
             self.shard.counters.dirty_bytes.subtract(dirty);
             state.empty_at(offset);
         } else {
             state.epochs.raise_start(offset);
         }
-        state.last_sequence = self.shard.push_control(&self.inner, &Control::StartOffset { offset }, None);
+        state.last_sequence = self
+            .shard
+            .push_control(&self.inner, &Control::StartOffset { offset }, None);
         Ok(state.last_sequence)
     }
 }

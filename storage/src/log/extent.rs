@@ -81,7 +81,12 @@ async fn write_extents<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> 
     let runs: Vec<RunWrite<D>> = {
         let mut state = log.state.borrow_mut();
         state.seal_newest(log.key, false);
-        state.runs.iter().filter(|run| run.state == RunState::Sealed).map(RunWrite::new).collect()
+        state
+            .runs
+            .iter()
+            .filter(|run| run.state == RunState::Sealed)
+            .map(RunWrite::new)
+            .collect()
     };
     if runs.is_empty() {
         return Ok(());
@@ -89,12 +94,21 @@ async fn write_extents<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> 
     let placed = write_runs(shard, log, &runs, false).await?;
     if placed.made_folder {
         let folder = shard.logs_folder();
-        shard.disk.flush_directory(&folder).await.map_err(at("flush folder", &folder))?;
+        shard
+            .disk
+            .flush_directory(&folder)
+            .await
+            .map_err(at("flush folder", &folder))?;
     }
     let extents: Vec<(Extent, Vec<ProducerBatch>)> = runs
         .iter()
         .zip(&placed.runs)
-        .map(|(run, (index, position))| (extent(log.key, run, &placed.segments[*index], *position), producers(run)))
+        .map(|(run, (index, position))| {
+            (
+                extent(log.key, run, &placed.segments[*index], *position),
+                producers(run),
+            )
+        })
         .collect();
     publish(log, placed);
     let now_ms = (shard.clock.wall_ms)();
@@ -124,7 +138,9 @@ async fn write_extents<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> 
         {
             direct.end_offset = end;
             direct.last_origin = last_origin;
-            producers.iter().for_each(|batch| direct.producers.apply(batch, now_ms));
+            producers
+                .iter()
+                .for_each(|batch| direct.producers.apply(batch, now_ms));
         }
     }
     Ok(())
@@ -138,12 +154,16 @@ fn finish<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> bool {
         return false;
     }
     let waiting: Vec<usize> = (0..state.runs.len())
-        .filter(|at| state.runs[*at].direct && matches!(state.runs[*at].state, RunState::Filling | RunState::Sealed))
+        .filter(|at| {
+            state.runs[*at].direct && matches!(state.runs[*at].state, RunState::Filling | RunState::Sealed)
+        })
         .collect();
     let frame_max = shard.journal.borrow().pending.frame_bytes_max();
     let bytes: usize = waiting.iter().map(|at| state.runs[*at].memory.len()).sum();
     let frames = waiting.iter().flat_map(|at| &state.runs[*at].frames);
-    let too_large = frames.into_iter().any(|frame| frame_bytes(frame.payload as usize) > frame_max);
+    let too_large = frames
+        .into_iter()
+        .any(|frame| frame_bytes(frame.payload as usize) > frame_max);
     if bytes >= shard.options.direct_bytes || too_large {
         return true;
     }
@@ -156,7 +176,12 @@ fn finish<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> bool {
             let (position, length) = (frame.position as usize, frame_bytes(frame.payload as usize));
             let header = FrameHeader::decode(memory.bytes(position..position + length));
             let header = header.expect("our own memory holds the frame we wrote");
-            let pending = PendingFrame { memory, position, length, checksum: header.checksum };
+            let pending = PendingFrame {
+                memory,
+                position,
+                length,
+                checksum: header.checksum,
+            };
             state.last_sequence = push_frame(shard, log, state, pending, header.end_offset());
         }
     }
@@ -167,9 +192,16 @@ fn finish<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> bool {
 
 fn push_epochs_up_to<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, state: &mut LogState<D>, offset: i64) {
     let Some(direct) = &mut state.direct else { return };
-    while direct.waiting_epochs.front().is_some_and(|waiting| waiting.offset <= offset) {
+    while direct
+        .waiting_epochs
+        .front()
+        .is_some_and(|waiting| waiting.offset <= offset)
+    {
         let waiting = direct.waiting_epochs.pop_front().expect("there is a front");
-        let control = Control::EpochStart { epoch: waiting.epoch, offset: waiting.offset };
+        let control = Control::EpochStart {
+            epoch: waiting.epoch,
+            offset: waiting.offset,
+        };
         let sequence = shard.push_control(log, &control, None);
         direct.epochs.begin(waiting.epoch, waiting.offset);
         state.last_sequence = sequence;

@@ -51,7 +51,10 @@ pub struct Log<D: Disk> {
 
 impl<D: Disk> Clone for Log<D> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), shard: self.shard.clone() }
+        Self {
+            inner: self.inner.clone(),
+            shard: self.shard.clone(),
+        }
     }
 }
 
@@ -150,7 +153,11 @@ impl<D: Disk> Log<D> {
                 max_timestamp: segment.meta.max_timestamp,
             })
             .collect();
-        for run in state.runs.iter().filter(|run| run.end_offset > state.segments_end()) {
+        for run in state
+            .runs
+            .iter()
+            .filter(|run| run.end_offset > state.segments_end())
+        {
             if run.segment.is_some() || infos.is_empty() {
                 let empty = SegmentInfo {
                     base_offset: run.base_offset,

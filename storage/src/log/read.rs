@@ -71,7 +71,11 @@ impl<D: Disk> Clone for BatchSlice<D> {
 enum Source {
     Nothing,
     Memory,
-    Segment { number: u64, base_offset: Offset, valid_length: u64 },
+    Segment {
+        number: u64,
+        base_offset: Offset,
+        valid_length: u64,
+    },
 }
 
 impl<D: Disk> Log<D> {
@@ -81,7 +85,12 @@ impl<D: Disk> Log<D> {
     /// [`ReadError::OutOfRange`] below the start or above the end; [`ReadError::Damaged`] where the bytes are
     /// not what was written.
     pub async fn read(&self, request: ReadRequest) -> Result<ReadResult<D>, ReadError> {
-        let mut gathered = Gathered { request, next: request.offset, bytes: 0, batches: Vec::new() };
+        let mut gathered = Gathered {
+            request,
+            next: request.offset,
+            bytes: 0,
+            batches: Vec::new(),
+        };
         loop {
             match self.source(&gathered)? {
                 Source::Nothing => break,
@@ -90,17 +99,24 @@ impl<D: Disk> Log<D> {
                     gather_memory(&self.inner.state.borrow(), &mut gathered);
                     break;
                 }
-                Source::Segment { number, base_offset, valid_length } => {
+                Source::Segment {
+                    number,
+                    base_offset,
+                    valid_length,
+                } => {
                     self.shard.counters.disk_reads.add(1);
                     let before = gathered.next;
-                    self.gather_segment(&mut gathered, number, base_offset, valid_length).await?;
+                    self.gather_segment(&mut gathered, number, base_offset, valid_length)
+                        .await?;
                     if gathered.is_full() || gathered.next == before {
                         break;
                     }
                 }
             }
         }
-        Ok(ReadResult { batches: gathered.batches })
+        Ok(ReadResult {
+            batches: gathered.batches,
+        })
     }
 
     fn source(&self, gathered: &Gathered<D>) -> Result<Source, ReadError> {
@@ -120,7 +136,10 @@ impl<D: Disk> Log<D> {
             && offset >= from
         {
             return match gathered.batches.is_empty() {
-                true => Err(ReadError::Damaged { from, detail: "found at the last open or read".into() }),
+                true => Err(ReadError::Damaged {
+                    from,
+                    detail: "found at the last open or read".into(),
+                }),
                 false => Ok(Source::Nothing),
             };
         }
@@ -130,7 +149,9 @@ impl<D: Disk> Log<D> {
         if offset >= state.memory_start() {
             return Ok(Source::Memory);
         }
-        let at = state.segments.partition_point(|segment| segment.meta.end_offset <= offset);
+        let at = state
+            .segments
+            .partition_point(|segment| segment.meta.end_offset <= offset);
         Ok(match state.segments.get(at) {
             Some(segment) => Source::Segment {
                 number: segment.meta.number,
@@ -153,12 +174,18 @@ impl<D: Disk> Log<D> {
         ensure_index(shard, &self.inner, number).await.map_err(damaged)?;
         let position = {
             let state = self.inner.state.borrow();
-            let segment = state.segments.iter().find(|segment| segment.meta.number == number);
+            let segment = state
+                .segments
+                .iter()
+                .find(|segment| segment.meta.number == number);
             segment.map_or(0, |segment| segment.index.position_for_offset(gathered.next))
         };
         let name = names::segment(base_offset, number);
         let path = shard.log_folder(self.inner.id, self.inner.log_id).join(name);
-        let file = shard.files.get(&shard.disk, &path, self.inner.log_id, number, OpenMode::ReadWrite).await;
+        let file = shard
+            .files
+            .get(&shard.disk, &path, self.inner.log_id, number, OpenMode::ReadWrite)
+            .await;
         let file = file.map_err(|error| ReadError::Io(error.to_string()))?;
         let key = (self.inner.log_id, number);
         let known = shard.read_ahead.borrow_mut().take(key, gathered.next);
@@ -177,7 +204,11 @@ impl<D: Disk> Log<D> {
                 Err(detail) => {
                     let damaged = self.damaged(gathered.next, detail);
                     // What was read before the damage is good.
-                    return if gathered.batches.is_empty() { Err(damaged) } else { Ok(()) };
+                    return if gathered.batches.is_empty() {
+                        Err(damaged)
+                    } else {
+                        Ok(())
+                    };
                 }
             };
             if frame.header.end_offset() <= gathered.next {
@@ -186,9 +217,15 @@ impl<D: Disk> Log<D> {
             if frame.header.end_offset() > gathered.request.upper_bound {
                 break;
             }
-            if !gathered.take(frame.header.end_offset(), BatchSlice(Slice::Read(frame.memory, frame.range))) {
+            if !gathered.take(
+                frame.header.end_offset(),
+                BatchSlice(Slice::Read(frame.memory, frame.range)),
+            ) {
                 if let Some(chunk) = reader.into_chunk() {
-                    shard.read_ahead.borrow_mut().put(key, gathered.next, position, chunk);
+                    shard
+                        .read_ahead
+                        .borrow_mut()
+                        .put(key, gathered.next, position, chunk);
                 }
                 break;
             }
@@ -205,7 +242,11 @@ impl<D: Disk> Log<D> {
             return ReadError::Deleted;
         }
         if from < state.start_offset || from >= state.end_offset {
-            return ReadError::OutOfRange { offset: from, start: state.start_offset, end: state.end_offset };
+            return ReadError::OutOfRange {
+                offset: from,
+                start: state.start_offset,
+                end: state.end_offset,
+            };
         }
         tracing::error!(log = %self.inner.id, from, detail, "the log is damaged");
         state.damaged_from = Some(state.damaged_from.map_or(from, |known| known.min(from)));
@@ -246,12 +287,21 @@ impl<D: Disk> Gathered<D> {
 }
 
 fn gather_memory<D: Disk>(state: &LogState<D>, gathered: &mut Gathered<D>) {
-    let bound = gathered.request.upper_bound.min(state.damaged_from.unwrap_or(Offset::MAX));
+    let bound = gathered
+        .request
+        .upper_bound
+        .min(state.damaged_from.unwrap_or(Offset::MAX));
     let first = state.runs.partition_point(|run| run.end_offset <= gathered.next);
     for run in state.runs.iter().skip(first) {
-        let from = run.frames.partition_point(|frame| frame.base_offset <= gathered.next).saturating_sub(1);
+        let from = run
+            .frames
+            .partition_point(|frame| frame.base_offset <= gathered.next)
+            .saturating_sub(1);
         for (at, frame) in run.frames.iter().enumerate().skip(from) {
-            let end_offset = run.frames.get(at + 1).map_or(run.end_offset, |next| next.base_offset);
+            let end_offset = run
+                .frames
+                .get(at + 1)
+                .map_or(run.end_offset, |next| next.base_offset);
             if end_offset <= gathered.next {
                 continue;
             }

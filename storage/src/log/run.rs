@@ -124,14 +124,21 @@ impl<D: Disk> Run<D> {
     ) -> Self {
         let kept = self.frames.partition_point(|frame| frame.base_offset < offset);
         assert!(kept > 0, "the run begins below the cut");
-        let end = self.frames.get(kept).map_or(self.memory.len(), |frame| frame.position as usize);
+        let end = self
+            .frames
+            .get(kept)
+            .map_or(self.memory.len(), |frame| frame.position as usize);
         let memory = allocate((end + pad_bytes(end)).next_multiple_of(PAGE));
         let mut run = Self::new(memory, self.base_offset, self.direct, self.segment.clone());
-        run.memory.append(end, |bytes| bytes.copy_from_slice(self.memory.bytes(0..end)));
+        run.memory
+            .append(end, |bytes| bytes.copy_from_slice(self.memory.bytes(0..end)));
         for frame in &self.frames[..kept] {
             let position = frame.position as usize;
             let header = FrameHeader::decode(self.memory.bytes(position..end));
-            run.note(&header.expect("our own memory holds the frame we wrote"), position);
+            run.note(
+                &header.expect("our own memory holds the frame we wrote"),
+                position,
+            );
         }
         run.seal(key);
         run.state = self.state;

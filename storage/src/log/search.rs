@@ -25,7 +25,11 @@ pub struct TimestampOffset {
 
 impl TimestampOffset {
     fn new(found: RecordPosition, header: &BatchHeader) -> Self {
-        Self { offset: found.offset, timestamp: found.timestamp, leader_epoch: header.partition_leader_epoch }
+        Self {
+            offset: found.offset,
+            timestamp: found.timestamp,
+            leader_epoch: header.partition_leader_epoch,
+        }
     }
 }
 
@@ -40,10 +44,14 @@ impl<D: Disk> Log<D> {
         upper_bound: Offset,
     ) -> Result<Option<TimestampOffset>, ReadError> {
         let start = self.start_offset();
-        let Some(mut next) = self.search_start(timestamp).await? else { return Ok(None) };
+        let Some(mut next) = self.search_start(timestamp).await? else {
+            return Ok(None);
+        };
         loop {
             let batches = self.read_from(next, upper_bound).await?;
-            let Some(last) = batches.last() else { return Ok(None) };
+            let Some(last) = batches.last() else {
+                return Ok(None);
+            };
             for batch in &batches {
                 let header = self.header(batch, next)?;
                 if header.max_timestamp < timestamp {
@@ -66,7 +74,9 @@ impl<D: Disk> Log<D> {
         let (largest, known) = self.largest_timestamp(upper_bound);
         if let (Some((_, offset)), true) = (largest, known) {
             let batches = self.read_from(offset, upper_bound).await?;
-            let Some(batch) = batches.first() else { return Ok(None) };
+            let Some(batch) = batches.first() else {
+                return Ok(None);
+            };
             let header = self.header(batch, offset)?;
             let found = self.largest_record(batch, &header)?;
             return Ok(found);
@@ -76,7 +86,9 @@ impl<D: Disk> Log<D> {
         let mut next = self.start_offset();
         loop {
             let batches = self.read_from(next, upper_bound).await?;
-            let Some(last) = batches.last() else { return Ok(best) };
+            let Some(last) = batches.last() else {
+                return Ok(best);
+            };
             for batch in &batches {
                 let header = self.header(batch, next)?;
                 if best.is_none_or(|best| header.max_timestamp > best.timestamp) {
@@ -92,7 +104,11 @@ impl<D: Disk> Log<D> {
         let state = self.inner.state.borrow();
         let segments_end = state.segments_end();
         let segments = state.segments.iter().map(|segment| {
-            (segment.meta.max_timestamp, segment.meta.max_timestamp_offset, segment.meta.end_offset)
+            (
+                segment.meta.max_timestamp,
+                segment.meta.max_timestamp_offset,
+                segment.meta.end_offset,
+            )
         });
         let runs = state.runs.iter().filter(|run| run.base_offset >= segments_end);
         let runs = runs.map(|run| (run.max_timestamp, run.max_timestamp_offset, run.end_offset));
@@ -122,7 +138,10 @@ impl<D: Disk> Log<D> {
             match segment {
                 Some(segment) => segment.meta.number,
                 None => {
-                    let run = state.runs.iter().find(|run| run.end_offset > start && run.max_timestamp >= timestamp);
+                    let run = state
+                        .runs
+                        .iter()
+                        .find(|run| run.end_offset > start && run.max_timestamp >= timestamp);
                     return Ok(run.map(|run| run.base_offset.max(start)));
                 }
             }
@@ -130,15 +149,26 @@ impl<D: Disk> Log<D> {
         let built = ensure_index(&self.shard, &self.inner, number).await;
         built.map_err(|detail| self.damaged(self.start_offset(), detail))?;
         let state = self.inner.state.borrow();
-        let segment = state.segments.iter().find(|segment| segment.meta.number == number);
+        let segment = state
+            .segments
+            .iter()
+            .find(|segment| segment.meta.number == number);
         let offset = segment.map_or(state.start_offset, |segment| {
-            segment.index.offset_for_timestamp(timestamp).unwrap_or(segment.meta.base_offset)
+            segment
+                .index
+                .offset_for_timestamp(timestamp)
+                .unwrap_or(segment.meta.base_offset)
         });
         Ok(Some(offset.max(state.start_offset)))
     }
 
     async fn read_from(&self, offset: Offset, upper_bound: Offset) -> Result<Vec<BatchSlice<D>>, ReadError> {
-        let request = ReadRequest { offset, max_bytes: READ_BYTES, upper_bound, at_least_one: true };
+        let request = ReadRequest {
+            offset,
+            max_bytes: READ_BYTES,
+            upper_bound,
+            at_least_one: true,
+        };
         Ok(self.read(request).await?.batches)
     }
 
@@ -146,13 +176,23 @@ impl<D: Disk> Log<D> {
         BatchHeader::decode(batch).map_err(|error| self.damaged(near, error.to_string()))
     }
 
-    fn find(&self, batch: &[u8], timestamp: i64, start: Offset, near: Offset) -> Result<Option<RecordPosition>, ReadError> {
+    fn find(
+        &self,
+        batch: &[u8],
+        timestamp: i64,
+        start: Offset,
+        near: Offset,
+    ) -> Result<Option<RecordPosition>, ReadError> {
         let found = find_timestamp(batch, timestamp, DECOMPRESSED_BYTES_MAX)
             .map_err(|error| self.damaged(near, error.to_string()))?;
         Ok(found.filter(|found| found.offset >= start))
     }
 
-    fn largest_record(&self, batch: &[u8], header: &BatchHeader) -> Result<Option<TimestampOffset>, ReadError> {
+    fn largest_record(
+        &self,
+        batch: &[u8],
+        header: &BatchHeader,
+    ) -> Result<Option<TimestampOffset>, ReadError> {
         let found = max_timestamp_record(batch, DECOMPRESSED_BYTES_MAX)
             .map_err(|error| self.damaged(header.base_offset, error.to_string()))?;
         Ok(found.map(|found| TimestampOffset::new(found, header)))

@@ -182,7 +182,11 @@ impl<D: Disk> LogState<D> {
 
     /// The end that counts for acknowledgement.
     pub(crate) fn acknowledged_end(&self) -> Offset {
-        if self.settings.durable { self.flushed_end } else { self.written_end }
+        if self.settings.durable {
+            self.flushed_end
+        } else {
+            self.written_end
+        }
     }
 
     /// An entry that ends the log at `end` is durable. Whether the acknowledged end moved.
@@ -249,8 +253,11 @@ impl<D: Disk> LogState<D> {
 
     /// Whether a batch opens a new segment.
     pub(crate) fn must_roll(&self, payload_bytes: usize, last_offset: Offset, timestamp: i64) -> bool {
-        let Some(open) = &self.open_segment else { return true };
-        let full = open.payload_bytes > 0 && open.payload_bytes + payload_bytes as u64 > self.settings.segment_bytes;
+        let Some(open) = &self.open_segment else {
+            return true;
+        };
+        let full =
+            open.payload_bytes > 0 && open.payload_bytes + payload_bytes as u64 > self.settings.segment_bytes;
         let old = timestamp.saturating_sub(open.created_ms) > self.settings.segment_ms;
         // Kafka's indexes hold offsets relative to the segment's base in 32 bits, and so do its tools.
         full || (old && open.payload_bytes > 0) || last_offset - open.base_offset > i64::from(i32::MAX)
@@ -267,11 +274,21 @@ impl<D: Disk> LogState<D> {
     pub(crate) fn roll(&mut self, log: LogId, created_ms: i64) -> SegmentStart {
         let snapshot = (!self.producers.is_empty()).then(|| {
             let number = self.draw_file_number();
-            let content = snapshot::encode(file_key(log, number), self.end_offset, &self.producers.snapshot());
+            let content =
+                snapshot::encode(file_key(log, number), self.end_offset, &self.producers.snapshot());
             (number, content)
         });
-        self.open_segment = Some(OpenSegment { base_offset: self.end_offset, payload_bytes: 0, created_ms });
-        SegmentStart { base_offset: self.end_offset, number: self.draw_file_number(), created_ms, snapshot }
+        self.open_segment = Some(OpenSegment {
+            base_offset: self.end_offset,
+            payload_bytes: 0,
+            created_ms,
+        });
+        SegmentStart {
+            base_offset: self.end_offset,
+            number: self.draw_file_number(),
+            created_ms,
+            snapshot,
+        }
     }
 
     /// Seals the newest run if it takes frames still. `filled` says whether for want of room.
@@ -284,7 +301,11 @@ impl<D: Disk> LogState<D> {
         // A busy log's buffers grow; one that write-back came upon half empty gets what it used.
         self.next_capacity = match filled {
             true => (capacity * 2).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX),
-            false => run.memory.len().next_power_of_two().clamp(BUFFER_BYTES_MIN, capacity.max(BUFFER_BYTES_MIN)),
+            false => run
+                .memory
+                .len()
+                .next_power_of_two()
+                .clamp(BUFFER_BYTES_MIN, capacity.max(BUFFER_BYTES_MIN)),
         };
         run.seal(key);
     }
@@ -302,12 +323,18 @@ impl<D: Disk> LogState<D> {
 
     /// Where segments end, as far as they are flushed.
     pub(crate) fn segments_end(&self) -> Offset {
-        self.segments.last().map_or(self.start_offset, |segment| segment.meta.end_offset)
+        self.segments
+            .last()
+            .map_or(self.start_offset, |segment| segment.meta.end_offset)
     }
 
     /// Payload bytes, of segments and of memory that is in none yet.
     pub(crate) fn payload_bytes(&self) -> u64 {
-        let on_disk: u64 = self.segments.iter().map(|segment| segment.meta.payload_bytes).sum();
+        let on_disk: u64 = self
+            .segments
+            .iter()
+            .map(|segment| segment.meta.payload_bytes)
+            .sum();
         let in_memory: u64 = self
             .runs
             .iter()

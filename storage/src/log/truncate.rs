@@ -59,11 +59,25 @@ impl<D: Disk> Log<D> {
             if offset < state.start_offset {
                 return Err(StoreError::Invalid("a truncation below the start offset"));
             }
-            let before: u64 = state.runs.iter().filter(|run| run.is_dirty()).map(|run| run.frame_bytes).sum();
-            let cut = cut(&mut state, self.inner.key, offset, |capacity| self.shard.allocate(capacity));
-            let after: u64 = state.runs.iter().filter(|run| run.is_dirty()).map(|run| run.frame_bytes).sum();
+            let before: u64 = state
+                .runs
+                .iter()
+                .filter(|run| run.is_dirty())
+                .map(|run| run.frame_bytes)
+                .sum();
+            let cut = cut(&mut state, self.inner.key, offset, |capacity| {
+                self.shard.allocate(capacity)
+            });
+            let after: u64 = state
+                .runs
+                .iter()
+                .filter(|run| run.is_dirty())
+                .map(|run| run.frame_bytes)
+                .sum();
             self.shard.counters.dirty_bytes.subtract(before - after);
-            state.last_sequence = self.shard.push_control(&self.inner, &Control::Truncate { offset }, None);
+            state.last_sequence = self
+                .shard
+                .push_control(&self.inner, &Control::Truncate { offset }, None);
             (cut, state.last_sequence)
         };
         let folder = self.shard.log_folder(self.inner.id, self.inner.log_id);
@@ -72,7 +86,10 @@ impl<D: Disk> Log<D> {
             tracing::error!(log = %self.inner.id, reason, "the log is damaged");
             let mut state = self.inner.state.borrow_mut();
             state.damaged_from = Some(state.end_offset);
-            return Err(StoreError::Damaged { id: self.inner.id, from: state.end_offset });
+            return Err(StoreError::Damaged {
+                id: self.inner.id,
+                from: state.end_offset,
+            });
         }
         Ok(sequence)
     }
@@ -129,10 +146,17 @@ pub(crate) async fn restore_producers<D: Disk>(
         && next >= meta.base_offset
     {
         let path = folder.join(names::segment(meta.base_offset, meta.number));
-        let file = disk.open(&path, OpenMode::Read).await.map_err(|error| format!("{}: {error}", path.display()))?;
+        let file = disk
+            .open(&path, OpenMode::Read)
+            .await
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         let mut reader = FrameReader::new(file.clone(), log.key, 0, meta.valid_length);
         let (mut payload, mut max_timestamp, mut max_offset) = (0, -1, -1);
-        while let Some((position, frame)) = reader.next().await.map_err(|detail| format!("{}: {detail}", file.path().display()))? {
+        while let Some((position, frame)) = reader
+            .next()
+            .await
+            .map_err(|detail| format!("{}: {detail}", file.path().display()))?
+        {
             if frame.header.base_offset >= cut.offset {
                 let mut state = log.state.borrow_mut();
                 let last = state.segments.last_mut().expect("seen above");
@@ -159,7 +183,12 @@ pub(crate) async fn restore_producers<D: Disk>(
         for frame in run.frames.iter().filter(|frame| frame.base_offset >= next) {
             let bytes = run.memory.bytes(frame.position as usize..run.memory.len());
             let header = verify_frame(bytes, log.key).map_err(|error| error.to_string())?;
-            apply(&mut producers, &header, &bytes[FRAME_HEADER_BYTES..header.unpadded_bytes()], now_ms);
+            apply(
+                &mut producers,
+                &header,
+                &bytes[FRAME_HEADER_BYTES..header.unpadded_bytes()],
+                now_ms,
+            );
             last_origin = header.chain();
         }
     }
@@ -193,7 +222,10 @@ async fn base_producers<D: Disk>(
             .filter(|run| run.state != RunState::Clean)
             .find_map(|run| run.segment.as_ref().filter(|start| start.base_offset < cut));
         if let Some(start) = start
-            && state.segments.last().is_none_or(|last| last.meta.base_offset < start.base_offset)
+            && state
+                .segments
+                .last()
+                .is_none_or(|last| last.meta.base_offset < start.base_offset)
         {
             let producers = match &start.snapshot {
                 Some((number, content)) => {
@@ -206,7 +238,10 @@ async fn base_producers<D: Disk>(
             };
             return Ok((producers, start.base_offset));
         }
-        state.segments.last().map_or((0, cut), |last| (last.meta.snapshot, last.meta.base_offset))
+        state
+            .segments
+            .last()
+            .map_or((0, cut), |last| (last.meta.snapshot, last.meta.base_offset))
     };
     if number == 0 {
         return Ok((Producers::default(), base));

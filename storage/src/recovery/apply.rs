@@ -75,7 +75,15 @@ impl<D: Disk> Replay<D> {
     }
 
     pub(crate) fn add_log(&mut self, log: Rc<LogInner<D>>, included: Sequence) {
-        self.logs.insert(log.log_id, Replayed { log, included, rolled: false, extents: Vec::new() });
+        self.logs.insert(
+            log.log_id,
+            Replayed {
+                log,
+                included,
+                rolled: false,
+                extents: Vec::new(),
+            },
+        );
     }
 
     /// The logs that live.
@@ -104,7 +112,12 @@ impl<D: Disk> Replay<D> {
     }
 
     /// Applies an entry; `false` when it is torn, so that it and everything behind it does not exist.
-    pub(crate) async fn entry(&mut self, bytes: &[u8], found: &Found, acknowledged: bool) -> Result<bool, OpenError> {
+    pub(crate) async fn entry(
+        &mut self,
+        bytes: &[u8],
+        found: &Found,
+        acknowledged: bool,
+    ) -> Result<bool, OpenError> {
         let sequence = found.sequence();
         let pieces = match pieces(bytes, &found.header) {
             Ok(pieces) => pieces,
@@ -119,7 +132,11 @@ impl<D: Disk> Replay<D> {
         let mut rotten = Vec::new();
         for piece in &pieces {
             if let Piece::Frame { log, checksum, bytes } = piece
-                && let Some(key) = self.logs.get(log).map(|known| known.log.key).or(keys.get(log).copied())
+                && let Some(key) = self
+                    .logs
+                    .get(log)
+                    .map(|known| known.log.key)
+                    .or(keys.get(log).copied())
             {
                 let whole = verify_frame(bytes, key).is_ok_and(|header| header.checksum == *checksum);
                 if !whole && !acknowledged {
@@ -138,14 +155,32 @@ impl<D: Disk> Replay<D> {
             if rotten.contains(&log) && !self.indicted.contains(&log) && self.is_new_to(log, sequence) {
                 self.indict(log, "a frame in the journal is rotten");
             }
-            let deletes = matches!(piece, Piece::Control { control: Control::Delete, .. });
+            let deletes = matches!(
+                piece,
+                Piece::Control {
+                    control: Control::Delete,
+                    ..
+                }
+            );
             if self.indicted.contains(&log) && !deletes {
                 quarantine = true;
                 continue;
             }
             match piece {
-                Piece::Control { control: Control::Create { topic_id, partition, start_offset, damaged }, .. } => {
-                    let id = TopicPartitionId { topic_id: Uuid::from_bytes(topic_id), partition };
+                Piece::Control {
+                    control:
+                        Control::Create {
+                            topic_id,
+                            partition,
+                            start_offset,
+                            damaged,
+                        },
+                    ..
+                } => {
+                    let id = TopicPartitionId {
+                        topic_id: Uuid::from_bytes(topic_id),
+                        partition,
+                    };
                     self.create(id, log, sequence, start_offset, damaged);
                 }
                 _ if !self.is_new_to(log, sequence) => {}
@@ -161,8 +196,16 @@ impl<D: Disk> Replay<D> {
 
     fn keys_of_new_logs(&self, pieces: &[Piece<'_>]) -> HashMap<LogId, u64> {
         let created = pieces.iter().filter_map(|piece| match piece {
-            Piece::Control { log, control: Control::Create { topic_id, partition, .. } } => {
-                let id = TopicPartitionId { topic_id: Uuid::from_bytes(*topic_id), partition: *partition };
+            Piece::Control {
+                log,
+                control: Control::Create {
+                    topic_id, partition, ..
+                },
+            } => {
+                let id = TopicPartitionId {
+                    topic_id: Uuid::from_bytes(*topic_id),
+                    partition: *partition,
+                };
                 Some((*log, log_key(id)))
             }
             _ => None,
@@ -219,9 +262,17 @@ impl<D: Disk> Replay<D> {
             state.open_segment = None;
         }
         let (disk, budget) = (&self.disk, &self.budget);
-        make_room(&|capacity| allocate(disk, budget, capacity), &inner, state, &header, false);
+        make_room(
+            &|capacity| allocate(disk, budget, capacity),
+            &inner,
+            state,
+            &header,
+            false,
+        );
         let run = state.runs.back().expect("room was made in the newest run");
-        let (position, ()) = run.memory.append(bytes.len(), |memory| memory.copy_from_slice(bytes));
+        let (position, ()) = run
+            .memory
+            .append(bytes.len(), |memory| memory.copy_from_slice(bytes));
         note_frame(state, &header, position, &batch, self.now_ms);
         self.frames += 1;
     }
@@ -249,7 +300,9 @@ impl<D: Disk> Replay<D> {
                 let folder = self.log_folder(&inner);
                 let allocate = |capacity: usize| allocate(&self.disk, &self.budget, capacity);
                 let cut = truncate::cut(&mut inner.state.borrow_mut(), inner.key, offset, allocate);
-                if let Err(reason) = truncate::restore_producers(&self.disk, &folder, &inner, cut, self.now_ms).await {
+                if let Err(reason) =
+                    truncate::restore_producers(&self.disk, &folder, &inner, cut, self.now_ms).await
+                {
                     self.indict(log, &reason);
                 }
             }
@@ -277,7 +330,9 @@ impl<D: Disk> Replay<D> {
 
     /// An extent: the segment is whole up to its end, so the frames in memory below give way to it.
     async fn extent(&mut self, inner: &Rc<LogInner<D>>, extent: Extent) -> Result<(), String> {
-        let path = self.log_folder(inner).join(names::segment(extent.segment_base, extent.segment_number));
+        let path = self
+            .log_folder(inner)
+            .join(names::segment(extent.segment_base, extent.segment_number));
         let size = match self.disk.open(&path, OpenMode::Read).await {
             Ok(file) => file.size().await,
             Err(error) => Err(error),
@@ -310,13 +365,20 @@ impl<D: Disk> Replay<D> {
     }
 
     fn log_folder(&self, log: &LogInner<D>) -> PathBuf {
-        self.options.directory.join(names::LOGS).join(names::log_folder(log.id, log.log_id))
+        self.options
+            .directory
+            .join(names::LOGS)
+            .join(names::log_folder(log.id, log.log_id))
     }
 
     /// After the last entry.
     pub(crate) fn finish(&mut self) {
         for log in self.indicted.clone() {
-            if self.logs.get(&log).is_some_and(|known| known.log.state.borrow().damaged_from.is_none()) {
+            if self
+                .logs
+                .get(&log)
+                .is_some_and(|known| known.log.state.borrow().damaged_from.is_none())
+            {
                 self.indict(log, "its frames contradict each other");
             }
         }
@@ -333,7 +395,10 @@ impl<D: Disk> Replay<D> {
 }
 
 fn allocate<D: Disk>(disk: &D, budget: &MemoryBudget, capacity: usize) -> Rc<AppendBuffer<D::Buffer>> {
-    Rc::new(AppendBuffer::new(disk.allocate(capacity), budget.charge(capacity as u64)))
+    Rc::new(AppendBuffer::new(
+        disk.allocate(capacity),
+        budget.charge(capacity as u64),
+    ))
 }
 
 fn is_empty<D: Disk>(state: &LogState<D>) -> bool {
@@ -345,7 +410,11 @@ fn follows<D: Disk>(state: &LogState<D>, header: &FrameHeader) -> Result<(), &'s
     if is_empty(state) {
         // An empty log takes as its first frame the one that contains its start offset.
         let contains = header.base_offset <= state.end_offset && header.end_offset() > state.end_offset;
-        return if contains { Ok(()) } else { Err("the first frame does not hold the start offset") };
+        return if contains {
+            Ok(())
+        } else {
+            Err("the first frame does not hold the start offset")
+        };
     }
     let gap = header.flags & FLAG_GAP != 0;
     if header.base_offset != state.end_offset && !(gap && header.base_offset > state.end_offset) {
@@ -362,7 +431,10 @@ fn follows<D: Disk>(state: &LogState<D>, header: &FrameHeader) -> Result<(), &'s
 
 /// Extends the log's segments by an extent.
 fn add_extent<D: Disk>(state: &mut LogState<D>, extent: &Extent, now_ms: i64) -> Result<(), String> {
-    let continues = state.segments.last().is_some_and(|last| last.meta.number == extent.segment_number);
+    let continues = state
+        .segments
+        .last()
+        .is_some_and(|last| last.meta.number == extent.segment_number);
     if !continues {
         let start = SegmentStart {
             base_offset: extent.segment_base,
@@ -392,8 +464,15 @@ fn add_extent<D: Disk>(state: &mut LogState<D>, extent: &Extent, now_ms: i64) ->
         created_ms: meta.created_ms,
     };
     state.open_segment = Some(open);
-    state.next_file_number = state.next_file_number.max(extent.segment_number + 1).max(extent.segment_snapshot + 1);
-    for batch in extent.producers.iter().filter(|batch| batch.base_offset >= state.end_offset) {
+    state.next_file_number = state
+        .next_file_number
+        .max(extent.segment_number + 1)
+        .max(extent.segment_snapshot + 1);
+    for batch in extent
+        .producers
+        .iter()
+        .filter(|batch| batch.base_offset >= state.end_offset)
+    {
         state.producers.apply(batch, now_ms);
     }
     if extent.end_offset > state.end_offset {

@@ -45,21 +45,35 @@ pub(crate) async fn read_journal<D: Disk>(
     options: &StoreOptions,
     checkpoint: &Checkpoint,
 ) -> Result<JournalFiles<D>, OpenError> {
-    let mut journal = JournalFiles { files: Vec::new(), filled: Vec::new(), found: Vec::new() };
+    let mut journal = JournalFiles {
+        files: Vec::new(),
+        filled: Vec::new(),
+        found: Vec::new(),
+    };
     for number in 0..checkpoint.journal_files {
         let path = options.directory.join(names::journal(number));
-        let file = disk.open(&path, OpenMode::ReadWrite).await.map_err(io("open", &path))?;
+        let file = disk
+            .open(&path, OpenMode::ReadWrite)
+            .await
+            .map_err(io("open", &path))?;
         let size = file.size().await.map_err(io("look at", &path))?;
         let mut content = Vec::with_capacity(size as usize);
         while (content.len() as u64) < size {
-            let length = (size as usize - content.len()).min(READ_BYTES).next_multiple_of(PAGE);
-            let chunk = file.read_at(content.len() as u64, length).await.map_err(io("read", &path))?;
+            let length = (size as usize - content.len())
+                .min(READ_BYTES)
+                .next_multiple_of(PAGE);
+            let chunk = file
+                .read_at(content.len() as u64, length)
+                .await
+                .map_err(io("read", &path))?;
             content.extend_from_slice(&chunk);
             if chunk.len() < length {
                 break;
             }
         }
-        journal.found.extend(scan::entries_in_file(&content, number, checkpoint.journal_id));
+        journal
+            .found
+            .extend(scan::entries_in_file(&content, number, checkpoint.journal_id));
         journal.filled.push(size.min(checkpoint.journal_file_bytes));
         journal.files.push(file);
     }
@@ -79,14 +93,22 @@ pub(crate) struct Recovered<D: Disk> {
 }
 
 /// Replays a store: afterwards memory holds what was acknowledged, and everything is ready for new entries.
-pub(crate) async fn recover<D: Disk>(disk: &D, options: &StoreOptions, mut replay: Replay<D>) -> Result<Recovered<D>, OpenError> {
+pub(crate) async fn recover<D: Disk>(
+    disk: &D,
+    options: &StoreOptions,
+    mut replay: Replay<D>,
+) -> Result<Recovered<D>, OpenError> {
     let mut checkpoint = slot::read(disk, &options.directory).await?;
     replay.clean = checkpoint.clean;
     load_logs(disk, options, &mut checkpoint, &mut replay).await?;
     let JournalFiles { files, filled, found } = read_journal(disk, options, &checkpoint).await?;
     let plan: Plan = scan::plan(found, &checkpoint.replay_start, &checkpoint.incarnations);
     let start = checkpoint.replay_start;
-    let mut ring = RingEnd { at: start.at(), sequence: start.sequence(), checksum: start.previous };
+    let mut ring = RingEnd {
+        at: start.at(),
+        sequence: start.sequence(),
+        checksum: start.previous,
+    };
     let mut marks = Vec::new();
     let mut torn = plan.torn;
     for planned in &plan.entries {
@@ -97,7 +119,10 @@ pub(crate) async fn recover<D: Disk>(disk: &D, options: &StoreOptions, mut repla
         let file = &files[found.at.file as usize];
         let length = found.header.length as usize;
         let path = file.path().clone();
-        let bytes = file.read_at(found.at.position, length).await.map_err(io("read", &path))?;
+        let bytes = file
+            .read_at(found.at.position, length)
+            .await
+            .map_err(io("read", &path))?;
         let acknowledged = found.sequence() <= plan.durable;
         if !replay.entry(&bytes, found, acknowledged).await? {
             // A frame of an entry that was never durable is torn: the entry and all behind it do not exist.
@@ -105,7 +130,11 @@ pub(crate) async fn recover<D: Disk>(disk: &D, options: &StoreOptions, mut repla
             break;
         }
         marks.push(*found);
-        ring = RingEnd { at: found.end(), sequence: found.sequence(), checksum: found.header.checksum };
+        ring = RingEnd {
+            at: found.end(),
+            sequence: found.sequence(),
+            checksum: found.header.checksum,
+        };
     }
     if plan.unknown_incarnation {
         replay.indict_all("the checkpoint is older than the journal");
@@ -138,15 +167,32 @@ pub(crate) async fn recover<D: Disk>(disk: &D, options: &StoreOptions, mut repla
     for _ in 0..2 {
         checkpoint.generation += 1;
         let written = slot::write(disk, &options.directory, &checkpoint).await;
-        written.map_err(|detail| OpenError::NoCheckpoint { path: options.directory.display().to_string(), detail })?;
+        written.map_err(|detail| OpenError::NoCheckpoint {
+            path: options.directory.display().to_string(),
+            detail,
+        })?;
     }
 
     let entry_bytes_max = (checkpoint.journal_file_bytes / 4) as usize / PAGE * PAGE;
-    let mut live = Ring::new(checkpoint.journal_file_bytes, filled, ring.at, (ring.sequence, ring.checksum));
+    let mut live = Ring::new(
+        checkpoint.journal_file_bytes,
+        filled,
+        ring.at,
+        (ring.sequence, ring.checksum),
+    );
     for found in &marks {
-        live.replayed(found.sequence(), found.at, found.header.length, found.header.previous);
+        live.replayed(
+            found.sequence(),
+            found.at,
+            found.header.length,
+            found.header.previous,
+        );
     }
-    let last_content = marks.iter().rev().find(|found| found.header.piece_count > 0).map_or(Sequence(0), Found::sequence);
+    let last_content = marks
+        .iter()
+        .rev()
+        .find(|found| found.header.piece_count > 0)
+        .map_or(Sequence(0), Found::sequence);
     let journal = Journal {
         journal_id: checkpoint.journal_id,
         incarnation: incarnation.incarnation,
@@ -156,10 +202,18 @@ pub(crate) async fn recover<D: Disk>(disk: &D, options: &StoreOptions, mut repla
         dispatched: std::collections::VecDeque::new(),
         ring: live,
         last_content,
-        stated_durable: marks.last().map_or(Sequence(0), |found| Sequence(found.header.durable)),
+        stated_durable: marks
+            .last()
+            .map_or(Sequence(0), |found| Sequence(found.header.durable)),
         pages: Vec::new(),
     };
-    Ok(Recovered { checkpoint, journal, replay, torn, next_log_id })
+    Ok(Recovered {
+        checkpoint,
+        journal,
+        replay,
+        torn,
+        next_log_id,
+    })
 }
 
 /// Where the replay ended.
@@ -189,7 +243,10 @@ async fn load_logs<D: Disk>(
             continue;
         }
         let state = load_log(disk, &logs_folder.join(&name), log, folders.contains(&name)).await?;
-        replay.add_log(Rc::new(LogInner::new(log.id(), log.log_id(), state)), Sequence(log.sequence));
+        replay.add_log(
+            Rc::new(LogInner::new(log.id(), log.log_id(), state)),
+            Sequence(log.sequence),
+        );
     }
     checkpoint.logs.retain(|log| !set_aside.contains(&log.log_id));
     replay.next_log_id = checkpoint.next_log_id;
@@ -214,7 +271,10 @@ async fn load_log<D: Disk>(
     state.damaged_from = (log.damaged_from >= 0).then_some(log.damaged_from);
     state.segments = log.segments.iter().map(|meta| Segment::known(*meta)).collect();
     // A segment that a truncation cut ends inside a page, which is not written again.
-    let open = log.segments.last().filter(|meta| meta.valid_length as usize % PAGE == 0);
+    let open = log
+        .segments
+        .last()
+        .filter(|meta| meta.valid_length.is_multiple_of(PAGE as u64));
     state.open_segment = open.map(|meta| OpenSegment {
         base_offset: meta.base_offset,
         payload_bytes: meta.payload_bytes,
@@ -241,7 +301,9 @@ pub(crate) async fn read_snapshot<D: Disk>(
     number: u64,
 ) -> Result<Producers, String> {
     let path = folder.join(names::snapshot(number));
-    let content = read_file(disk, &path).await.map_err(|error| format!("{}: {error}", path.display()))?;
+    let content = read_file(disk, &path)
+        .await
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     let (_, producers) = snapshot::decode(file_key(log, number), &content)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Producers::restore(&producers))
@@ -261,11 +323,15 @@ async fn remove_unnamed<D: Disk>(
     let mut removed_folder = false;
     for entry in disk.list(&logs_folder).await.map_err(io("list", &logs_folder))? {
         let folder = logs_folder.join(&entry.name);
-        let Some((_, log_id)) = names::parse_log_folder(&entry.name) else { continue };
+        let Some((_, log_id)) = names::parse_log_folder(&entry.name) else {
+            continue;
+        };
         let Some(log) = live.get(&log_id) else {
             // An id below the next one that is not listed is a log whose deletion was durable.
             if log_id.0 < next_log_id && !deleted.contains(&log_id) {
-                remove_folder(disk, &folder).await.map_err(io("remove", &folder))?;
+                remove_folder(disk, &folder)
+                    .await
+                    .map_err(io("remove", &folder))?;
                 removed_folder = true;
             }
             continue;
@@ -281,11 +347,15 @@ async fn remove_unnamed<D: Disk>(
         }
         // A removal that came undone would let an old file stand where a new one of its name is made.
         if removed {
-            disk.flush_directory(&folder).await.map_err(io("flush folder", &folder))?;
+            disk.flush_directory(&folder)
+                .await
+                .map_err(io("flush folder", &folder))?;
         }
     }
     if removed_folder {
-        disk.flush_directory(&logs_folder).await.map_err(io("flush folder", &logs_folder))?;
+        disk.flush_directory(&logs_folder)
+            .await
+            .map_err(io("flush folder", &logs_folder))?;
     }
     Ok(())
 }

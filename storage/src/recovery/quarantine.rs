@@ -22,7 +22,11 @@ pub(super) async fn save<D: Disk>(
     for (sequence, bytes) in entries {
         let path = folder.join(format!("journal-entry-{generation}-{sequence}"));
         let exists = disk.exists(&path).await.map_err(io("look for", &path))?;
-        let mode = if exists { OpenMode::ReadWrite } else { OpenMode::CreateNew };
+        let mode = if exists {
+            OpenMode::ReadWrite
+        } else {
+            OpenMode::CreateNew
+        };
         let written = write_file(disk, &path, bytes, mode, true).await;
         written.map_err(|detail| OpenError::Io {
             action: "keep aside",
@@ -30,5 +34,7 @@ pub(super) async fn save<D: Disk>(
             source: std::io::Error::other(detail),
         })?;
     }
-    disk.flush_directory(&folder).await.map_err(io("flush folder", &folder))
+    disk.flush_directory(&folder)
+        .await
+        .map_err(io("flush folder", &folder))
 }

@@ -13,20 +13,33 @@ struct OpenFile<F> {
     last_used: u64,
 }
 
+type OpenFiles<F> = HashMap<(LogId, u64), OpenFile<F>>;
+
 /// The open files of a shard's segments, by log and number.
 pub(crate) struct Files<D: Disk> {
-    open: RefCell<HashMap<(LogId, u64), OpenFile<D::File>>>,
+    open: RefCell<OpenFiles<D::File>>,
     uses: Cell<u64>,
     open_max: usize,
 }
 
 impl<D: Disk> Files<D> {
     pub(crate) fn new(open_max: usize) -> Self {
-        Self { open: RefCell::new(HashMap::new()), uses: Cell::new(0), open_max: open_max.max(1) }
+        Self {
+            open: RefCell::new(HashMap::new()),
+            uses: Cell::new(0),
+            open_max: open_max.max(1),
+        }
     }
 
     /// The file of a segment, opened now unless it is open.
-    pub(crate) async fn get(&self, disk: &D, path: &Path, log: LogId, number: u64, mode: OpenMode) -> io::Result<D::File> {
+    pub(crate) async fn get(
+        &self,
+        disk: &D,
+        path: &Path,
+        log: LogId,
+        number: u64,
+        mode: OpenMode,
+    ) -> io::Result<D::File> {
         let now = self.uses.get() + 1;
         self.uses.set(now);
         if let Some(known) = self.open.borrow_mut().get_mut(&(log, number)) {
@@ -36,11 +49,20 @@ impl<D: Disk> Files<D> {
         let file = disk.open(path, mode).await?;
         let mut open = self.open.borrow_mut();
         if open.len() >= self.open_max
-            && let Some(oldest) = open.iter().min_by_key(|(_, file)| file.last_used).map(|(key, _)| *key)
+            && let Some(oldest) = open
+                .iter()
+                .min_by_key(|(_, file)| file.last_used)
+                .map(|(key, _)| *key)
         {
             open.remove(&oldest);
         }
-        open.insert((log, number), OpenFile { file: file.clone(), last_used: now });
+        open.insert(
+            (log, number),
+            OpenFile {
+                file: file.clone(),
+                last_used: now,
+            },
+        );
         Ok(file)
     }
 

@@ -42,7 +42,14 @@ pub(crate) struct FrameReader<F: DiskFile> {
 impl<F: DiskFile> FrameReader<F> {
     /// Reads `position..end`, where a frame starts and the valid length ends.
     pub(crate) fn new(file: F, key: u64, position: u64, end: u64) -> Self {
-        Self { file, key, position, end, read_bytes: READ_BYTES, chunk: None }
+        Self {
+            file,
+            key,
+            position,
+            end,
+            read_bytes: READ_BYTES,
+            chunk: None,
+        }
     }
 
     /// Limits the first reads: for a search that needs few frames.
@@ -75,7 +82,10 @@ impl<F: DiskFile> FrameReader<F> {
             let at = (self.position - start) as usize;
             let within = ((self.end - start) as usize).min(memory.len());
             if at + want > within {
-                return Err(format!("position {}: a frame crosses the valid length", self.position));
+                return Err(format!(
+                    "position {}: a frame crosses the valid length",
+                    self.position
+                ));
             }
             match verify_frame(&memory[at..within], self.key) {
                 Ok(header) => {
@@ -84,7 +94,14 @@ impl<F: DiskFile> FrameReader<F> {
                     want = FRAME_HEADER_BYTES;
                     if !header.is_pad() {
                         let range = at + FRAME_HEADER_BYTES..at + header.unpadded_bytes();
-                        return Ok(Some((position, ReadFrame { header, memory: memory.clone(), range })));
+                        return Ok(Some((
+                            position,
+                            ReadFrame {
+                                header,
+                                memory: memory.clone(),
+                                range,
+                            },
+                        )));
                     }
                 }
                 Err(FormatError::Short { want: more, .. }) if more > want => want = more,
@@ -99,9 +116,16 @@ impl<F: DiskFile> FrameReader<F> {
         let length = ((self.position - start) as usize + want).max(self.read_bytes);
         let left = (self.end - start) as usize;
         let length = length.min(left.next_multiple_of(PAGE)).next_multiple_of(PAGE);
-        let memory = self.file.read_at(start, length).await.map_err(|error| error.to_string())?;
+        let memory = self
+            .file
+            .read_at(start, length)
+            .await
+            .map_err(|error| error.to_string())?;
         if start + (memory.len() as u64) < self.position + want as u64 {
-            return Err(format!("position {}: the file ends inside a frame", self.position));
+            return Err(format!(
+                "position {}: the file ends inside a frame",
+                self.position
+            ));
         }
         self.read_bytes = (self.read_bytes * 2).min(READ_BYTES);
         self.chunk = Some((start, memory));
@@ -111,13 +135,27 @@ impl<F: DiskFile> FrameReader<F> {
 
 /// Makes sure that the index of the segment with this number covers all of it, or all up to rot: from its file, and from the
 /// segment where that ends.
-pub(crate) async fn ensure_index<D: Disk>(shard: &Shard<D>, log: &LogInner<D>, number: u64) -> Result<(), String> {
+pub(crate) async fn ensure_index<D: Disk>(
+    shard: &Shard<D>,
+    log: &LogInner<D>,
+    number: u64,
+) -> Result<(), String> {
     let folder = shard.log_folder(log.id, log.log_id);
     let Some((meta, mut index, on_disk, interval)) = ({
         let state = log.state.borrow();
         let interval = u64::from(state.settings.index_interval_bytes);
-        let segment = state.segments.iter().find(|segment| segment.meta.number == number);
-        segment.map(|segment| (segment.meta, segment.index.clone(), segment.index_on_disk, interval))
+        let segment = state
+            .segments
+            .iter()
+            .find(|segment| segment.meta.number == number);
+        segment.map(|segment| {
+            (
+                segment.meta,
+                segment.index.clone(),
+                segment.index_on_disk,
+                interval,
+            )
+        })
     }) else {
         return Ok(());
     };
@@ -134,13 +172,27 @@ pub(crate) async fn ensure_index<D: Disk>(shard: &Shard<D>, log: &LogInner<D>, n
         }
     }
     let path = folder.join(names::segment(meta.base_offset, number));
-    let file = shard.files.get(&shard.disk, &path, log.log_id, number, crate::disk::OpenMode::ReadWrite).await;
+    let file = shard
+        .files
+        .get(
+            &shard.disk,
+            &path,
+            log.log_id,
+            number,
+            crate::disk::OpenMode::ReadWrite,
+        )
+        .await;
     let file = file.map_err(|error| error.to_string())?;
     let mut reader = FrameReader::new(file, log.key, index.covered, meta.valid_length);
     loop {
         match reader.next().await {
             Ok(Some((position, frame))) => {
-                index.add(frame.header.base_offset, position, frame.header.max_timestamp, interval);
+                index.add(
+                    frame.header.base_offset,
+                    position,
+                    frame.header.max_timestamp,
+                    interval,
+                );
                 index.covered = position + frame.header.frame_bytes() as u64;
             }
             Ok(None) => {
@@ -158,7 +210,10 @@ pub(crate) async fn ensure_index<D: Disk>(shard: &Shard<D>, log: &LogInner<D>, n
 /// Keeps an index that was built, unless the segment was cut or went further meanwhile.
 fn store_index<D: Disk>(log: &LogInner<D>, number: u64, index: Index) {
     let mut state = log.state.borrow_mut();
-    if let Some(segment) = state.segments.iter_mut().find(|segment| segment.meta.number == number)
+    if let Some(segment) = state
+        .segments
+        .iter_mut()
+        .find(|segment| segment.meta.number == number)
         && index.covered <= segment.meta.valid_length
         && index.covered > segment.index.covered
     {

@@ -24,12 +24,22 @@ pub(crate) struct Segment {
 impl Segment {
     /// A segment from the checkpoint: its index comes from its file at the first read.
     pub(crate) fn known(meta: SegmentCheckpoint) -> Self {
-        Self { meta, index: Index::new(), index_on_disk: true, index_saved: 0 }
+        Self {
+            meta,
+            index: Index::new(),
+            index_on_disk: true,
+            index_saved: 0,
+        }
     }
 
     /// A segment without a file yet.
     pub(crate) fn new(meta: SegmentCheckpoint) -> Self {
-        Self { meta, index: Index::new(), index_on_disk: false, index_saved: 0 }
+        Self {
+            meta,
+            index: Index::new(),
+            index_on_disk: false,
+            index_saved: 0,
+        }
     }
 }
 

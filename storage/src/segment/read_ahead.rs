@@ -27,12 +27,18 @@ pub(crate) struct ReadAhead<B> {
 
 impl<B: std::ops::Deref<Target = [u8]>> ReadAhead<B> {
     pub(crate) fn new(budget: MemoryBudget) -> Self {
-        Self { left: VecDeque::new(), budget }
+        Self {
+            left: VecDeque::new(),
+            budget,
+        }
     }
 
     /// The memory that holds the batch at `offset`, and the batch's position, if a reader left it here.
     pub(crate) fn take(&mut self, key: (LogId, u64), offset: Offset) -> Option<(u64, Chunk<B>)> {
-        let at = self.left.iter().position(|left| left.key == key && left.offset == offset)?;
+        let at = self
+            .left
+            .iter()
+            .position(|left| left.key == key && left.offset == offset)?;
         self.left.remove(at).map(|left| (left.position, left.chunk))
     }
 
@@ -42,7 +48,13 @@ impl<B: std::ops::Deref<Target = [u8]>> ReadAhead<B> {
             self.left.pop_front();
         }
         if let Some(reservation) = self.budget.try_reserve(chunk.1.len() as u64) {
-            self.left.push_back(Left { key, offset, position, chunk, _reservation: reservation });
+            self.left.push_back(Left {
+                key,
+                offset,
+                position,
+                chunk,
+                _reservation: reservation,
+            });
         }
     }
 

@@ -36,7 +36,11 @@ pub(crate) struct RunWrite<D: Disk> {
 
 impl<D: Disk> RunWrite<D> {
     pub(crate) fn new(run: &Run<D>) -> Self {
-        assert_eq!(run.state, RunState::Sealed, "a run is written once, after its pad");
+        assert_eq!(
+            run.state,
+            RunState::Sealed,
+            "a run is written once, after its pad"
+        );
         Self {
             memory: run.memory.clone(),
             direct: run.direct,
@@ -79,14 +83,28 @@ pub(crate) async fn write_runs<D: Disk>(
     let folder = shard.log_folder(log.id, log.log_id);
     let (last, has_folder, interval) = {
         let state = log.state.borrow();
-        (state.segments.last().cloned(), state.has_folder, state.settings.index_interval_bytes)
+        (
+            state.segments.last().cloned(),
+            state.has_folder,
+            state.settings.index_interval_bytes,
+        )
     };
-    let mut placed = Placed { segments: Vec::new(), runs: Vec::new(), made_folder: !has_folder };
+    let mut placed = Placed {
+        segments: Vec::new(),
+        runs: Vec::new(),
+        made_folder: !has_folder,
+    };
     if !has_folder {
-        shard.disk.create_directory(&folder).await.map_err(at("create folder", &folder))?;
+        shard
+            .disk
+            .create_directory(&folder)
+            .await
+            .map_err(at("create folder", &folder))?;
     }
     if runs[0].segment.is_none() {
-        placed.segments.push(last.expect("the first run of a log opens a segment"));
+        placed
+            .segments
+            .push(last.expect("the first run of a log opens a segment"));
     }
     let mut new_files = 0;
     let mut writes: Vec<(usize, u64, Rc<D::Buffer>, usize)> = Vec::new();
@@ -94,7 +112,14 @@ pub(crate) async fn write_runs<D: Disk>(
         if let Some(start) = &run.segment {
             placed.segments.push(Segment::new(start.meta()));
             if let Some((number, content)) = &start.snapshot {
-                write_file(&shard.disk, &folder.join(names::snapshot(*number)), content, OpenMode::CreateNew, true).await?;
+                write_file(
+                    &shard.disk,
+                    &folder.join(names::snapshot(*number)),
+                    content,
+                    OpenMode::CreateNew,
+                    true,
+                )
+                .await?;
             }
             new_files += 1;
         }
@@ -102,7 +127,10 @@ pub(crate) async fn write_runs<D: Disk>(
         let segment = &mut placed.segments[index];
         let position = segment.meta.valid_length;
         let length = run.memory.len();
-        assert!(position as usize % PAGE == 0 && length % PAGE == 0, "runs start and end at pages");
+        assert!(
+            position.is_multiple_of(PAGE as u64) && length.is_multiple_of(PAGE),
+            "runs start and end at pages"
+        );
         add_run(segment, run, position, interval);
         placed.runs.push((index, position));
         writes.push((index, position, run.memory.dma(), length));
@@ -113,14 +141,25 @@ pub(crate) async fn write_runs<D: Disk>(
     let mut files: BTreeMap<usize, D::File> = BTreeMap::new();
     for (index, segment) in placed.segments.iter().enumerate() {
         let path = folder.join(names::segment(segment.meta.base_offset, segment.meta.number));
-        let mode = if index >= first_new { OpenMode::CreateNew } else { OpenMode::ReadWrite };
-        let file = shard.files.get(&shard.disk, &path, log.log_id, segment.meta.number, mode).await;
+        let mode = if index >= first_new {
+            OpenMode::CreateNew
+        } else {
+            OpenMode::ReadWrite
+        };
+        let file = shard
+            .files
+            .get(&shard.disk, &path, log.log_id, segment.meta.number, mode)
+            .await;
         files.insert(index, file.map_err(at("open segment", &path))?);
     }
     stream::iter(writes)
         .map(|(index, position, memory, length)| {
             let file = files[&index].clone();
-            async move { file.write_at(memory, length, position).await.map_err(at("write segment", file.path())) }
+            async move {
+                file.write_at(memory, length, position)
+                    .await
+                    .map_err(at("write segment", file.path()))
+            }
         })
         .buffer_unordered(WRITES_IN_FLIGHT)
         .try_collect::<Vec<()>>()
@@ -129,7 +168,11 @@ pub(crate) async fn write_runs<D: Disk>(
         file.flush().await.map_err(at("flush segment", file.path()))?;
     }
     if new_files > 0 || flush_folder {
-        shard.disk.flush_directory(&folder).await.map_err(at("flush folder", &folder))?;
+        shard
+            .disk
+            .flush_directory(&folder)
+            .await
+            .map_err(at("flush folder", &folder))?;
     }
     Ok(placed)
 }
@@ -139,7 +182,12 @@ fn add_run<D: Disk>(segment: &mut Segment, run: &RunWrite<D>, position: u64, int
     if indexed {
         for frame in &run.frames {
             let at = position + u64::from(frame.position);
-            segment.index.add(frame.base_offset, at, run.header(frame).max_timestamp, u64::from(interval));
+            segment.index.add(
+                frame.base_offset,
+                at,
+                run.header(frame).max_timestamp,
+                u64::from(interval),
+            );
         }
     }
     let meta = &mut segment.meta;
@@ -175,11 +223,17 @@ pub(crate) async fn write_file<D: Disk>(
     mode: OpenMode,
     flush: bool,
 ) -> Result<(), String> {
-    assert_eq!(content.len() % PAGE, 0, "files that are read whole are padded to a page");
+    assert_eq!(
+        content.len() % PAGE,
+        0,
+        "files that are read whole are padded to a page"
+    );
     let file = disk.open(path, mode).await.map_err(at("open", path))?;
     let mut buffer = disk.allocate(content.len());
     buffer.as_mut_slice()[..content.len()].copy_from_slice(content);
-    file.write_at(Rc::new(buffer), content.len(), 0).await.map_err(at("write", path))?;
+    file.write_at(Rc::new(buffer), content.len(), 0)
+        .await
+        .map_err(at("write", path))?;
     if flush {
         file.flush().await.map_err(at("flush", path))?;
     }
@@ -193,7 +247,12 @@ pub(crate) async fn read_file<D: Disk>(disk: &D, path: &Path) -> io::Result<Vec<
     let mut content = Vec::with_capacity(size);
     while content.len() < size {
         // Positions are pages; a file of another size is none of ours and ends in a short read.
-        let chunk = file.read_at(content.len() as u64, (size - content.len()).next_multiple_of(PAGE)).await?;
+        let chunk = file
+            .read_at(
+                content.len() as u64,
+                (size - content.len()).next_multiple_of(PAGE),
+            )
+            .await?;
         if chunk.is_empty() {
             break;
         }

@@ -58,7 +58,12 @@ async fn look_at_space<D: Disk>(shard: &Shard<D>) {
     }
 }
 
-async fn fill<R: Runtime, D: Disk>(runtime: &R, shard: &Shard<D>, number: u32, from: u64) -> std::io::Result<()> {
+async fn fill<R: Runtime, D: Disk>(
+    runtime: &R,
+    shard: &Shard<D>,
+    number: u32,
+    from: u64,
+) -> std::io::Result<()> {
     let (file, total) = {
         let journal = shard.journal.borrow();
         (journal.files[number as usize].clone(), journal.ring.file_bytes())

@@ -41,19 +41,27 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         for name in names::CHECKPOINTS {
             let path = directory.join(name);
             if disk.exists(&path).await.map_err(io("look for", &path))? {
-                return Err(OpenError::AlreadyFormatted { path: directory.display().to_string() });
+                return Err(OpenError::AlreadyFormatted {
+                    path: directory.display().to_string(),
+                });
             }
         }
         for name in [names::LOGS, names::STRAY] {
             let path = directory.join(name);
-            disk.create_directory(&path).await.map_err(io("create folder", &path))?;
+            disk.create_directory(&path)
+                .await
+                .map_err(io("create folder", &path))?;
         }
         let zeroes = background::zeroes(&disk);
         for number in 0..JOURNAL_FILES {
             let path = directory.join(names::journal(number));
             // A format that a crash cut short is done again.
             let exists = disk.exists(&path).await.map_err(io("look for", &path))?;
-            let mode = if exists { OpenMode::ReadWrite } else { OpenMode::CreateNew };
+            let mode = if exists {
+                OpenMode::ReadWrite
+            } else {
+                OpenMode::CreateNew
+            };
             let file = disk.open(&path, mode).await.map_err(io("create", &path))?;
             file.truncate(0).await.map_err(io("truncate", &path))?;
             let mut position = 0;
@@ -65,7 +73,9 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             }
             file.flush().await.map_err(io("flush", &path))?;
         }
-        disk.flush_directory(directory).await.map_err(io("flush folder", directory))?;
+        disk.flush_directory(directory)
+            .await
+            .map_err(io("flush folder", directory))?;
         // The checkpoint comes last: a directory with one is whole.
         let checkpoint = Checkpoint {
             generation: 1,
@@ -73,7 +83,11 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             journal_files: JOURNAL_FILES,
             clean: true,
             journal_file_bytes: file_bytes,
-            incarnations: vec![Incarnation { incarnation: 1, first_sequence: 1, follows: 0 }],
+            incarnations: vec![Incarnation {
+                incarnation: 1,
+                first_sequence: 1,
+                follows: 0,
+            }],
             replay_start: ReplayStart::default(),
             next_log_id: 1,
             metadata_offset: 0,
@@ -81,9 +95,16 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         };
         for (slot, name) in names::CHECKPOINTS.iter().enumerate() {
             let path = directory.join(name);
-            let checkpoint = Checkpoint { generation: slot as u64 + 1, ..checkpoint.clone() };
+            let checkpoint = Checkpoint {
+                generation: slot as u64 + 1,
+                ..checkpoint.clone()
+            };
             // The slot of a generation is its lowest bit: generation 2 stands in slot 0.
-            let path = if checkpoint.generation % 2 == slot as u64 { path } else { directory.join(names::CHECKPOINTS[1 - slot]) };
+            let path = if checkpoint.generation % 2 == slot as u64 {
+                path
+            } else {
+                directory.join(names::CHECKPOINTS[1 - slot])
+            };
             let written = write_file(&disk, &path, &checkpoint.encode(), OpenMode::CreateNew, true).await;
             written.map_err(|detail| OpenError::Io {
                 action: "write",
@@ -91,7 +112,9 @@ impl<R: Runtime, D: Disk> Store<R, D> {
                 source: std::io::Error::other(detail),
             })?;
         }
-        disk.flush_directory(directory).await.map_err(io("flush folder", directory))
+        disk.flush_directory(directory)
+            .await
+            .map_err(io("flush folder", directory))
     }
 
     /// Opens a store; its replay is done on return.
@@ -112,11 +135,24 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             formatted |= disk.exists(&path).await.map_err(io("look for", &path))?;
         }
         if !formatted {
-            return Err(OpenError::NotFormatted { path: directory.display().to_string() });
+            return Err(OpenError::NotFormatted {
+                path: directory.display().to_string(),
+            });
         }
         let budget = MemoryBudget::new(options.memory_bytes);
-        let replay = Replay::new(disk.clone(), budget.clone(), options.clone(), runtime.wall_clock_ms());
-        let Recovered { checkpoint, journal, replay, torn, next_log_id } = recover(&disk, &options, replay).await?;
+        let replay = Replay::new(
+            disk.clone(),
+            budget.clone(),
+            options.clone(),
+            runtime.wall_clock_ms(),
+        );
+        let Recovered {
+            checkpoint,
+            journal,
+            replay,
+            torn,
+            next_log_id,
+        } = recover(&disk, &options, replay).await?;
 
         let logs: Vec<_> = replay.logs().cloned().collect();
         let mut damaged: Vec<_> = logs
@@ -134,12 +170,16 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             metadata_offset: checkpoint.metadata_offset,
         };
         let (now, wall) = (runtime.clone(), runtime.clone());
-        let clock =
-            Clock { monotonic: Box::new(move || now.now()), wall_ms: Box::new(move || wall.wall_clock_ms()) };
+        let clock = Clock {
+            monotonic: Box::new(move || now.now()),
+            wall_ms: Box::new(move || wall.wall_clock_ms()),
+        };
         let counters = Counters::default();
         for log in &logs {
             let state = log.state.borrow();
-            counters.dirty_bytes.add(state.runs.iter().map(|run| run.frame_bytes).sum());
+            counters
+                .dirty_bytes
+                .add(state.runs.iter().map(|run| run.frame_bytes).sum());
         }
         let has_deleted = !replay.deleted.is_empty();
         let shard = Rc::new_cyclic(|itself| Shard {

@@ -32,7 +32,12 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         self.create(id, settings, true)
     }
 
-    fn create(&self, id: TopicPartitionId, settings: LogSettings, damaged: bool) -> Result<Log<D>, StoreError> {
+    fn create(
+        &self,
+        id: TopicPartitionId,
+        settings: LogSettings,
+        damaged: bool,
+    ) -> Result<Log<D>, StoreError> {
         let shard = &self.shard;
         shard.check_running()?;
         if shard.logs.borrow().contains_key(&id) {
@@ -44,7 +49,12 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         state.damaged_from = damaged.then_some(0);
         let inner = Rc::new(LogInner::new(id, log_id, state));
         let topic_id = *id.topic_id.as_bytes();
-        let control = Control::Create { topic_id, partition: id.partition, start_offset: 0, damaged };
+        let control = Control::Create {
+            topic_id,
+            partition: id.partition,
+            start_offset: 0,
+            damaged,
+        };
         let sequence = shard.push_control(&inner, &control, None);
         {
             let mut state = inner.state.borrow_mut();
@@ -63,7 +73,9 @@ impl<R: Runtime, D: Disk> Store<R, D> {
     pub async fn accept_loss(&self, id: TopicPartitionId) -> Result<(), StoreError> {
         self.shard.check_running()?;
         let log = self.log(id).ok_or(StoreError::Unknown(id))?;
-        let Some(from) = log.damaged_from() else { return Ok(()) };
+        let Some(from) = log.damaged_from() else {
+            return Ok(());
+        };
         if from < log.end_offset() {
             // Rot in the middle: what lies behind it goes with it.
             log.inner.state.borrow_mut().damaged_from = None;
@@ -96,11 +108,20 @@ impl<R: Runtime, D: Disk> Store<R, D> {
     /// Takes a log out of the store's sight; its handles give errors from now on.
     fn forget(&self, id: TopicPartitionId) -> Result<Rc<LogInner<D>>, StoreError> {
         let shard = &self.shard;
-        let inner = shard.logs.borrow_mut().remove(&id).ok_or(StoreError::Unknown(id))?;
+        let inner = shard
+            .logs
+            .borrow_mut()
+            .remove(&id)
+            .ok_or(StoreError::Unknown(id))?;
         shard.by_log_id.borrow_mut().remove(&inner.log_id);
         let mut state = inner.state.borrow_mut();
         state.deleted = true;
-        let dirty: u64 = state.runs.iter().filter(|run| run.is_dirty()).map(|run| run.frame_bytes).sum();
+        let dirty: u64 = state
+            .runs
+            .iter()
+            .filter(|run| run.is_dirty())
+            .map(|run| run.frame_bytes)
+            .sum();
         shard.counters.dirty_bytes.subtract(dirty);
         state.runs.clear();
         state.direct = None;
@@ -148,8 +169,16 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         let stray = shard.options.directory.join(names::STRAY);
         let to = stray.join(names::log_folder(log.id(), log.log_id()));
         shard.disk.rename(&from, &to).await.map_err(at("rename", &from))?;
-        shard.disk.flush_directory(&stray).await.map_err(at("flush folder", &stray))?;
+        shard
+            .disk
+            .flush_directory(&stray)
+            .await
+            .map_err(at("flush folder", &stray))?;
         let logs = shard.logs_folder();
-        shard.disk.flush_directory(&logs).await.map_err(at("flush folder", &logs))
+        shard
+            .disk
+            .flush_directory(&logs)
+            .await
+            .map_err(at("flush folder", &logs))
     }
 }

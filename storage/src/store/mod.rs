@@ -55,7 +55,10 @@ pub struct Store<R: Runtime, D: Disk> {
 
 impl<R: Runtime, D: Disk> Clone for Store<R, D> {
     fn clone(&self) -> Self {
-        Self { runtime: self.runtime.clone(), shard: self.shard.clone() }
+        Self {
+            runtime: self.runtime.clone(),
+            shard: self.shard.clone(),
+        }
     }
 }
 
@@ -69,7 +72,9 @@ impl<R: Runtime, D: Disk> Store<R, D> {
     /// All logs, in no order.
     pub fn logs(&self) -> Vec<Log<D>> {
         let logs = self.shard.logs.borrow();
-        logs.values().map(|inner| Log::new(inner.clone(), self.shard.clone())).collect()
+        logs.values()
+            .map(|inner| Log::new(inner.clone(), self.shard.clone()))
+            .collect()
     }
 
     /// Says up to which metadata offset assignments were applied; in the checkpoint once their creation is
@@ -103,8 +108,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
                 return Err(StoreError::Busy);
             }
             self.shard.request_round();
-            let sleep =
-                timeout.get_or_insert_with(|| Box::pin(self.runtime.sleep(deadline.since(now))));
+            let sleep = timeout.get_or_insert_with(|| Box::pin(self.runtime.sleep(deadline.since(now))));
             let moved = select(progress, freed);
             if let Either::Right(_) = select(moved, sleep).await {
                 timeout = None;

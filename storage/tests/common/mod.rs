@@ -6,12 +6,18 @@ use std::rc::Rc;
 
 use strandline_storage::disk::Disk;
 use strandline_storage::{
-    AppendError, Appended, Log, ReadError, ReadRequest, Sequence, Stopped, StoreObserver, StoreOptions, TopicPartitionId,
+    AppendError, Appended, Log, ReadError, ReadRequest, Sequence, Stopped, StoreObserver, StoreOptions,
+    TopicPartitionId,
 };
-use strandline_wire::batch::{Batch, BatchBuilder, ValidatedBatch, ValidationRules, batches, records, validate};
+use strandline_wire::batch::{
+    Batch, BatchBuilder, ValidatedBatch, ValidationRules, batches, records, validate,
+};
 
 pub fn id(topic: u128, partition: u32) -> TopicPartitionId {
-    TopicPartitionId { topic_id: strandline_wire::Uuid::from_u128(topic), partition }
+    TopicPartitionId {
+        topic_id: strandline_wire::Uuid::from_u128(topic),
+        partition,
+    }
 }
 
 /// Options with the smallest journal: eight files of 64 KiB, entries of 16 KiB.
@@ -37,7 +43,12 @@ pub fn batch(values: &[Vec<u8>], producer: Option<(i64, i16, i32)>, timestamp: i
 }
 
 pub fn rules() -> ValidationRules {
-    ValidationRules { max_message_bytes: 16 << 20, before_max_ms: i64::MAX, after_max_ms: i64::MAX, ..ValidationRules::default() }
+    ValidationRules {
+        max_message_bytes: 16 << 20,
+        before_max_ms: i64::MAX,
+        after_max_ms: i64::MAX,
+        ..ValidationRules::default()
+    }
 }
 
 pub fn validated(bytes: &[u8]) -> ValidatedBatch<'_> {
@@ -49,7 +60,11 @@ pub fn append<D: Disk>(log: &Log<D>, values: &[Vec<u8>]) -> Result<Appended, App
     log.append(&validated(&bytes))
 }
 
-pub fn append_as<D: Disk>(log: &Log<D>, value: &[u8], producer: (i64, i16, i32)) -> Result<Appended, AppendError> {
+pub fn append_as<D: Disk>(
+    log: &Log<D>,
+    value: &[u8],
+    producer: (i64, i16, i32),
+) -> Result<Appended, AppendError> {
     let bytes = batch(&[value.to_vec()], Some(producer), 1000);
     log.append(&validated(&bytes))
 }
@@ -66,8 +81,12 @@ pub async fn read_all<D: Disk>(log: &Log<D>, from: i64) -> Vec<(i64, Vec<u8>)> {
     let mut all = Vec::new();
     let mut next = from;
     loop {
-        let request =
-            ReadRequest { offset: next, max_bytes: 100_000, upper_bound: log.end_offset(), at_least_one: true };
+        let request = ReadRequest {
+            offset: next,
+            max_bytes: 100_000,
+            upper_bound: log.end_offset(),
+            at_least_one: true,
+        };
         let result = match log.read(request).await {
             Err(ReadError::Damaged { from, .. }) if from == next => return all,
             result => result.unwrap(),

@@ -3,7 +3,7 @@
 //!
 //! `STRANDLINE_CRASH_IMAGES` sets how many images to look at, `STRANDLINE_CRASH_SEED` where the seeds begin.
 
-#![allow(unreachable_pub)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[path = "../common/mod.rs"]
 mod common;

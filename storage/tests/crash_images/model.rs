@@ -33,7 +33,13 @@ pub struct Life {
 
 impl Life {
     pub fn new(idempotent: bool) -> Self {
-        Self { idempotent, lineages: vec![Lineage::default()], epoch_durable: -1, epoch_requested: -1, ..Self::default() }
+        Self {
+            idempotent,
+            lineages: vec![Lineage::default()],
+            epoch_durable: -1,
+            epoch_requested: -1,
+            ..Self::default()
+        }
     }
 
     pub fn newest(&mut self) -> &mut Lineage {
@@ -49,10 +55,16 @@ impl Life {
             return Err(format!("damaged from {:?}", found.damaged));
         }
         if found.start < self.start_durable || found.start > self.start_requested {
-            return Err(format!("start {} is not in {}..={}", found.start, self.start_durable, self.start_requested));
+            return Err(format!(
+                "start {} is not in {}..={}",
+                found.start, self.start_durable, self.start_requested
+            ));
         }
         if found.epoch < self.epoch_durable || found.epoch > self.epoch_requested {
-            return Err(format!("epoch {} is not in {}..={}", found.epoch, self.epoch_durable, self.epoch_requested));
+            return Err(format!(
+                "epoch {} is not in {}..={}",
+                found.epoch, self.epoch_durable, self.epoch_requested
+            ));
         }
         let mut reasons = Vec::new();
         for (number, lineage) in self.lineages.iter().enumerate().skip(self.truncations_durable) {
@@ -68,20 +80,39 @@ impl Life {
 impl Lineage {
     fn check(&self, found: &Found) -> Result<(), String> {
         if found.end < self.acknowledged {
-            return Err(format!("end {} is below the acknowledged {}", found.end, self.acknowledged));
+            return Err(format!(
+                "end {} is below the acknowledged {}",
+                found.end, self.acknowledged
+            ));
         }
         if found.end > (self.values.len() as i64).max(found.start) {
-            return Err(format!("end {} is beyond {} appended", found.end, self.values.len()));
+            return Err(format!(
+                "end {} is beyond {} appended",
+                found.end,
+                self.values.len()
+            ));
         }
         let expected = found.end - found.start;
         if found.records.len() as i64 != expected {
-            return Err(format!("{} records in {}..{}", found.records.len(), found.start, found.end));
+            return Err(format!(
+                "{} records in {}..{}",
+                found.records.len(),
+                found.start,
+                found.end
+            ));
         }
         for (at, (offset, value)) in found.records.iter().enumerate() {
             if *offset != found.start + at as i64 {
-                return Err(format!("offset {offset} where {} was due", found.start + at as i64));
+                return Err(format!(
+                    "offset {offset} where {} was due",
+                    found.start + at as i64
+                ));
             }
-            if self.values.get(*offset as usize).is_none_or(|known| **known != *value) {
+            if self
+                .values
+                .get(*offset as usize)
+                .is_none_or(|known| **known != *value)
+            {
                 return Err(format!("another value at offset {offset}"));
             }
         }
@@ -120,15 +151,23 @@ pub struct Model {
 impl Model {
     /// The life that is not deleted.
     pub fn live(&mut self, partition: usize) -> Option<&mut Life> {
-        self.partitions[partition].last_mut().filter(|life| !life.delete_requested)
+        self.partitions[partition]
+            .last_mut()
+            .filter(|life| !life.delete_requested)
     }
 
     /// Finds the life that a recovered log is, or says why it is none of them.
     pub fn identify(&self, partition: usize, found: Option<&Found>) -> Result<Option<Life>, String> {
         let lives = &self.partitions[partition];
         let Some(found) = found else {
-            let missing = lives.iter().any(|life| life.create_durable && !life.delete_requested);
-            return if missing { Err("a log is missing".into()) } else { Ok(None) };
+            let missing = lives
+                .iter()
+                .any(|life| life.create_durable && !life.delete_requested);
+            return if missing {
+                Err("a log is missing".into())
+            } else {
+                Ok(None)
+            };
         };
         let mut reasons = Vec::new();
         // A later life that is durable rules out all before it.

@@ -63,9 +63,13 @@ fn check(image: &Image, model: &Model, seed: u64, nested: bool) -> Result<Vec<Im
     let runtime = simulation.runtime("node");
     let disk = disk.attach(runtime.clone());
     simulation.run_until(async move {
-        let store = open(runtime, disk).await.map_err(|reason| format!("second open: {reason}"))?;
+        let store = open(runtime, disk)
+            .await
+            .map_err(|reason| format!("second open: {reason}"))?;
         for (partition, expected) in lives {
-            let log = store.log(id(1, partition as u32)).ok_or("a log is missing after the second cut")?;
+            let log = store
+                .log(id(1, partition as u32))
+                .ok_or("a log is missing after the second cut")?;
             let found = Found::read(&log).await;
             if found.damaged.is_some() || found.records != expected {
                 return Err(format!("partition {partition} differs after the second cut"));
@@ -88,20 +92,31 @@ async fn open(runtime: SimRuntime, disk: SimDisk) -> Result<Store<SimRuntime, Si
 }
 
 /// The producer is known, and the log takes records.
-async fn go_on(log: &Log<SimDisk>, life: Life, mut found: Found, partition: usize) -> Result<Vec<(i64, Vec<u8>)>, String> {
+async fn go_on(
+    log: &Log<SimDisk>,
+    life: Life,
+    mut found: Found,
+    partition: usize,
+) -> Result<Vec<(i64, Vec<u8>)>, String> {
     log.set_settings(settings(false));
     if life.idempotent && found.end > 0 {
         let last = (producer(partition), 0, found.end as i32 - 1);
         match append_as(log, b"again", last) {
             Err(AppendError::Duplicate { base_offset, .. }) if base_offset == found.end - 1 => {}
-            other => return Err(format!("partition {partition}: the last batch again gave {other:?}")),
+            other => {
+                return Err(format!(
+                    "partition {partition}: the last batch again gave {other:?}"
+                ));
+            }
         }
     }
     for value in [&b"after the cut"[..], b"and another"] {
         let offset = if life.idempotent {
             let next = (producer(partition), 0, log.end_offset() as i32);
             let appended = append_as(log, value, next).map_err(|error| error.to_string())?;
-            log.acknowledged(appended.last_offset + 1).await.map_err(|error| error.to_string())?;
+            log.acknowledged(appended.last_offset + 1)
+                .await
+                .map_err(|error| error.to_string())?;
             appended.base_offset
         } else {
             put(log, value).await

@@ -29,7 +29,11 @@ pub fn options() -> StoreOptions {
 }
 
 pub fn settings(relaxed: bool) -> LogSettings {
-    LogSettings { durable: !relaxed, segment_bytes: 20_000, ..LogSettings::default() }
+    LogSettings {
+        durable: !relaxed,
+        segment_bytes: 20_000,
+        ..LogSettings::default()
+    }
 }
 
 /// The producer id of a partition.
@@ -46,7 +50,9 @@ struct Acknowledge {
 impl StoreObserver<SimDisk> for Acknowledge {
     fn advanced(&self, _: Sequence, logs: &[Log<SimDisk>]) {
         for log in logs {
-            let Some((partition, life)) = self.lives.borrow().get(&log.log_id()).copied() else { continue };
+            let Some((partition, life)) = self.lives.borrow().get(&log.log_id()).copied() else {
+                continue;
+            };
             let mut model = self.model.borrow_mut();
             let lineage = model.partitions[partition][life].newest();
             // Between asking for a truncation and its cut, flushes of what it cuts may still end.
@@ -71,13 +77,17 @@ pub struct Moment {
 pub fn images_of(seed: u64, per_flush: u64) -> Vec<Moment> {
     let simulation = Simulation::new(seed);
     let runtime = simulation.runtime("node");
-    let model = Rc::new(RefCell::new(Model { partitions: vec![Vec::new(); PARTITIONS] }));
+    let model = Rc::new(RefCell::new(Model {
+        partitions: vec![Vec::new(); PARTITIONS],
+    }));
     let moments: Rc<RefCell<Vec<Moment>>> = Rc::default();
     let collected = moments.clone();
     simulation.run_until(async move {
         let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
         disk.make_durable_directories(&directory()).unwrap();
-        Store::format(runtime.clone(), disk.clone(), &options()).await.unwrap();
+        Store::format(runtime.clone(), disk.clone(), &options())
+            .await
+            .unwrap();
         let hooked = model.clone();
         let flushes = RefCell::new(0u64);
         let pick = RefCell::new(SeededRandom::new(seed));
@@ -89,7 +99,11 @@ pub fn images_of(seed: u64, per_flush: u64) -> Vec<Moment> {
             }
             let at = format!("flush {} of {}", flushes.borrow(), point.path.display());
             for image in disk.crash_images(per_flush) {
-                moments.borrow_mut().push(Moment { image, model: hooked.borrow().clone(), at: at.clone() });
+                moments.borrow_mut().push(Moment {
+                    image,
+                    model: hooked.borrow().clone(),
+                    at: at.clone(),
+                });
             }
         });
         Workload::open(runtime, disk, model, seed).await.run().await;
@@ -111,10 +125,23 @@ struct Workload {
 impl Workload {
     async fn open(runtime: SimRuntime, disk: SimDisk, model: Rc<RefCell<Model>>, seed: u64) -> Self {
         let lives = Rc::<RefCell<BTreeMap<_, _>>>::default();
-        let observer = Rc::new(Acknowledge { model: model.clone(), lives: lives.clone() });
-        let (store, _) = Store::open(runtime.clone(), disk, options(), observer).await.unwrap();
+        let observer = Rc::new(Acknowledge {
+            model: model.clone(),
+            lives: lives.clone(),
+        });
+        let (store, _) = Store::open(runtime.clone(), disk, options(), observer)
+            .await
+            .unwrap();
         let operations = if seed.is_multiple_of(4) { 200 } else { 50 };
-        Self { runtime, store, model, lives, random: SeededRandom::new(!seed), next_value: 0, operations }
+        Self {
+            runtime,
+            store,
+            model,
+            lives,
+            random: SeededRandom::new(!seed),
+            next_value: 0,
+            operations,
+        }
     }
 
     async fn run(mut self) {
@@ -125,7 +152,11 @@ impl Workload {
                 (None, _) => self.create(partition).await,
                 (Some(log), 0..=49) => self.append(partition, &log).await,
                 (Some(log), 50..=64) => log.acknowledged(log.end_offset()).await.unwrap(),
-                (_, 65..=74) => self.runtime.sleep(Duration::from_micros(self.random.below(3000))).await,
+                (_, 65..=74) => {
+                    self.runtime
+                        .sleep(Duration::from_micros(self.random.below(3000)))
+                        .await
+                }
                 (_, 75..=76) => self.runtime.sleep(Duration::from_millis(1200)).await,
                 (_, 77..=82) => self.store.checkpoint().await.unwrap(),
                 (Some(log), 83..=86) => self.begin_epoch(partition, &log).await,
@@ -147,8 +178,13 @@ impl Workload {
             model.partitions[partition].push(Life::new(partition.is_multiple_of(2)));
             model.partitions[partition].len()
         };
-        let log = self.store.create_log(id(1, partition as u32), settings(relaxed)).unwrap();
-        self.lives.borrow_mut().insert(log.log_id(), (partition, lives - 1));
+        let log = self
+            .store
+            .create_log(id(1, partition as u32), settings(relaxed))
+            .unwrap();
+        self.lives
+            .borrow_mut()
+            .insert(log.log_id(), (partition, lives - 1));
         if self.random.one_in(2) {
             log.created().await.unwrap();
             self.model.borrow_mut().partitions[partition][lives - 1].create_durable = true;
@@ -159,14 +195,22 @@ impl Workload {
         self.next_value += 1;
         let mut value = format!("{partition}/{}/", self.next_value).into_bytes();
         // Zeroes and repeated values must not pass for the end of a log, or for one another.
-        let fill = if self.random.one_in(4) { 0 } else { self.next_value as u8 };
+        let fill = if self.random.one_in(4) {
+            0
+        } else {
+            self.next_value as u8
+        };
         value.resize(length.max(value.len()), fill);
         value
     }
 
     async fn append(&mut self, partition: usize, log: &Log<SimDisk>) {
         for _ in 0..1 + self.random.below(4) {
-            let length = if self.random.one_in(5) { 9_000 } else { 10 + self.random.below(3000) as usize };
+            let length = if self.random.one_in(5) {
+                9_000
+            } else {
+                10 + self.random.below(3000) as usize
+            };
             self.append_one(partition, log, length).await;
         }
     }
@@ -179,8 +223,14 @@ impl Workload {
     async fn append_one(&mut self, partition: usize, log: &Log<SimDisk>, length: usize) {
         self.store.admit(length, Monotonic(u64::MAX)).await.unwrap();
         let idempotent = partition.is_multiple_of(2);
-        let count = if idempotent { 1 } else { 1 + self.random.below(3) as usize };
-        let values: Vec<Vec<u8>> = (0..count).map(|_| self.value(partition, length / count)).collect();
+        let count = if idempotent {
+            1
+        } else {
+            1 + self.random.below(3) as usize
+        };
+        let values: Vec<Vec<u8>> = (0..count)
+            .map(|_| self.value(partition, length / count))
+            .collect();
         let end = log.end_offset();
         let appended = match idempotent {
             true => append_as(log, &values[0], (producer(partition), 0, end as i32)).unwrap(),
@@ -226,7 +276,9 @@ impl Workload {
     }
 
     async fn truncate(&mut self, partition: usize, log: &Log<SimDisk>) {
-        let Some(offset) = self.batch_start(log).await else { return };
+        let Some(offset) = self.batch_start(log).await else {
+            return;
+        };
         let asked = {
             let mut model = self.model.borrow_mut();
             let life = model.live(partition).unwrap();
@@ -243,7 +295,11 @@ impl Workload {
         let sequence = log.truncate_to(offset).await.unwrap();
         if self.random.one_in(2) {
             self.store.durable(sequence).await.unwrap();
-            self.model.borrow_mut().live(partition).unwrap().truncations_durable = asked;
+            self.model
+                .borrow_mut()
+                .live(partition)
+                .unwrap()
+                .truncations_durable = asked;
         }
     }
 
@@ -254,11 +310,19 @@ impl Workload {
             return None;
         }
         let offset = start + self.random.below((end - start) as u64) as i64;
-        let request =
-            strandline_storage::ReadRequest { offset, max_bytes: 1, upper_bound: end, at_least_one: true };
+        let request = strandline_storage::ReadRequest {
+            offset,
+            max_bytes: 1,
+            upper_bound: end,
+            at_least_one: true,
+        };
         let result = log.read(request).await.unwrap();
         let batch = result.batches.first()?;
-        Some(strandline_wire::batch::BatchHeader::decode(batch).unwrap().base_offset)
+        Some(
+            strandline_wire::batch::BatchHeader::decode(batch)
+                .unwrap()
+                .base_offset,
+        )
     }
 
     async fn delete(&mut self, partition: usize) {

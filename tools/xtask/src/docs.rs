@@ -5,7 +5,10 @@ use crate::tree;
 /// A page and what makes it.
 type Page = (&'static str, fn() -> String);
 
-const PAGES: [Page; 1] = [("docs/configuration.md", strandline_core::config::configuration_markdown)];
+const PAGES: [Page; 1] = [(
+    "docs/configuration.md",
+    strandline_core::config::configuration_markdown,
+)];
 
 /// Writes the pages, or with `check` only says which are not as the code has them.
 pub(crate) fn run(check: bool) -> Result<(), String> {

@@ -7,7 +7,7 @@ mod file;
 mod probe;
 mod system;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::fmt::Display;
 use std::future::Future;

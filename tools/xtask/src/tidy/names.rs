@@ -19,14 +19,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The trait re-exports the address types, which are plain data.
     ("broker/runtime/src/runtime", &["std::net"]),
     ("broker/runtime/src/glommio_runtime", &["glommio", "std::net"]),
-    ("broker/runtime/src/tokio_runtime", &["tokio::net", "tokio::time", "std::net"]),
+    (
+        "broker/runtime/src/tokio_runtime",
+        &["tokio::net", "tokio::time", "std::net"],
+    ),
     // The real clocks, for both.
     ("broker/runtime/src/system", &["Instant::now", "SystemTime::now"]),
     ("storage/src/disk/glommio", &["glommio"]),
     // Declares the module of that name.
     ("storage/src/disk/mod", &["glommio"]),
-    // Starts the shards of a real node, with the real disk.
-    ("broker/src/node/start", &["glommio"]),
     // The resolver of the system, at start only.
     ("broker/src/config/hosts", &["std::net"]),
     // The control thread's HTTP endpoint, which no simulated node opens.

@@ -1,5 +1,6 @@
 //! Operations in flight, and the memory they read.
 
+use super::super::super::conformance::FillFrom;
 use super::*;
 
 #[test]
@@ -35,20 +36,5 @@ fn an_owner_that_fills_below_a_write_in_flight_is_caught() {
         let write = file.write_at(buffer.clone(), PAGE, 0);
         let fill = async { buffer.fill_from(0, 2) };
         join(write, fill).await.0.unwrap();
-    });
-}
-
-#[test]
-fn the_owner_may_fill_beyond_a_write_in_flight() {
-    on_disk(14, |disk| async move {
-        let file = new_file(&disk, "file").await;
-        let buffer = filled(&disk, 2, 1);
-        let write = file.write_at(buffer.clone(), PAGE, 0);
-        let fill = async { buffer.fill_from(PAGE, 2) };
-        join(write, fill).await.0.unwrap();
-        file.write_at(buffer, 2 * PAGE, 4 * PAGE as u64).await.unwrap();
-        let read = file.read_at(0, 8 * PAGE).await.unwrap();
-        assert_eq!((read.len(), read[4 * PAGE], read[5 * PAGE]), (6 * PAGE, 1, 2));
-        assert!(read.as_ptr().addr().is_multiple_of(PAGE));
     });
 }

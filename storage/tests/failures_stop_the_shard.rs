@@ -1,0 +1,258 @@
+//! A failed write or flush stops the shard, once and for all; a full disk only stops appends, and heals.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use common::{append, id, put, quiet, read_all, small_options};
+use strandline_runtime::sim::{SimRuntime, Simulation};
+use strandline_runtime::{Monotonic, Runtime};
+use strandline_storage::disk::sim::Operation;
+use strandline_storage::disk::{SimDisk, SimDiskOptions};
+use strandline_storage::{
+    AppendError, Log, LogSettings, Sequence, Stopped, Store, StoreError, StoreObserver, StoreOptions,
+};
+
+fn options() -> StoreOptions {
+    small_options(PathBuf::from("/data/shard-0"))
+}
+
+async fn formatted(runtime: &SimRuntime, options: &StoreOptions) -> SimDisk {
+    let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
+    disk.make_durable_directories(&options.directory).unwrap();
+    Store::format(runtime.clone(), disk.clone(), options)
+        .await
+        .unwrap();
+    disk
+}
+
+#[derive(Default)]
+struct Watch {
+    stopped: RefCell<Vec<Stopped>>,
+}
+
+impl StoreObserver<SimDisk> for Watch {
+    fn advanced(&self, _: Sequence, _: &[Log<SimDisk>]) {}
+
+    fn stopped(&self, reason: &Stopped) {
+        self.stopped.borrow_mut().push(reason.clone());
+    }
+}
+
+/// Opens a store with a log that holds one record, lets `operation` fail at its next use, and runs `work`.
+fn after_a_failure<F: Future<Output = ()> + 'static>(
+    operation: Operation,
+    work: impl FnOnce(Store<SimRuntime, SimDisk>, Log<SimDisk>) -> F + 'static,
+) {
+    let simulation = Simulation::new(7);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let disk = formatted(&runtime, &options()).await;
+        let watch = Rc::new(Watch::default());
+        let (store, _) = Store::open(runtime.clone(), disk.clone(), options(), watch.clone())
+            .await
+            .unwrap();
+        let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
+        put(&log, b"before").await;
+        // The background fill has ended, so that the failure meets the work.
+        runtime.sleep(Duration::from_secs(2)).await;
+        disk.fail(operation, 1);
+        work(store.clone(), log.clone()).await;
+        assert_eq!(watch.stopped.borrow().len(), 1);
+        let stopped = store.stopped().unwrap();
+        assert_eq!(
+            append(&log, &[vec![1]]),
+            Err(AppendError::Stopped(stopped.clone()))
+        );
+        assert_eq!(store.close().await, Err(stopped.clone()));
+        assert_eq!(store.durable(Sequence(u64::MAX)).await, Err(stopped));
+        assert_eq!(
+            log.acknowledged_end(),
+            1,
+            "nothing is acknowledged behind a failure"
+        );
+        // The next start replays.
+        let disk = disk.attach(runtime.clone());
+        let (store, report) = Store::open(runtime, disk, options(), quiet()).await.unwrap();
+        assert!(!report.rot);
+        assert_eq!(
+            read_all(&store.log(id(1, 0)).unwrap(), 0).await[0],
+            (0, b"before".to_vec())
+        );
+    });
+}
+
+#[test]
+fn a_failed_journal_write_stops_the_shard() {
+    after_a_failure(Operation::Write, |_, log| async move {
+        let appended = append(&log, &[vec![2; 100]]).unwrap();
+        let result = log.acknowledged(appended.last_offset + 1).await;
+        assert!(matches!(result, Err(StoreError::Stopped(_))));
+    });
+}
+
+#[test]
+fn a_failed_journal_flush_stops_the_shard() {
+    after_a_failure(Operation::Flush, |_, log| async move {
+        let appended = append(&log, &[vec![2; 100]]).unwrap();
+        let result = log.acknowledged(appended.last_offset + 1).await;
+        assert!(matches!(result, Err(StoreError::Stopped(_))));
+    });
+}
+
+#[test]
+fn a_failed_segment_write_stops_the_shard() {
+    after_a_failure(Operation::Write, |store, _| async move {
+        assert!(store.checkpoint().await.is_err());
+    });
+}
+
+#[test]
+fn a_failed_folder_flush_stops_the_shard() {
+    after_a_failure(Operation::FlushDirectory, |store, _| async move {
+        assert!(store.checkpoint().await.is_err());
+    });
+}
+
+#[test]
+fn a_failed_extent_write_stops_the_shard() {
+    after_a_failure(Operation::Write, |_, log| async move {
+        let appended = append(&log, &[vec![2; 100_000]]).unwrap();
+        let result = log.acknowledged(appended.last_offset + 1).await;
+        assert!(matches!(result, Err(StoreError::Stopped(_))));
+    });
+}
+
+#[test]
+fn a_full_disk_refuses_appends_and_heals() {
+    let simulation = Simulation::new(8);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let options = StoreOptions {
+            disk_free_min_bytes: 10 << 20,
+            ..options()
+        };
+        let disk = formatted(&runtime, &options).await;
+        let (store, _) = Store::open(runtime.clone(), disk.clone(), options, quiet())
+            .await
+            .unwrap();
+        let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
+        put(&log, b"before").await;
+        runtime.sleep(Duration::from_secs(1)).await;
+        disk.set_free_bytes(9 << 20);
+        // The free space is looked at after so many bytes, not at each append.
+        while append(&log, &[vec![2; 10_000]]).is_ok() {
+            store.admit(10_000, Monotonic(u64::MAX)).await.unwrap();
+        }
+        assert!(store.is_full());
+        assert_eq!(append(&log, &[vec![2]]), Err(AppendError::StorageFull));
+        let end = log.end_offset();
+        log.acknowledged(end).await.unwrap();
+        // Reads, deletions and write-back go on.
+        assert_eq!(read_all(&log, 0).await.len() as i64, end);
+        log.set_start_offset(end).await.unwrap();
+        store.checkpoint().await.unwrap();
+        disk.set_free_bytes(100 << 20);
+        while store.is_full() {
+            runtime.sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(put(&log, b"after").await, end);
+        store.close().await.unwrap();
+    });
+}
+
+#[test]
+fn appends_wait_for_room_and_give_up_at_their_deadline() {
+    let simulation = Simulation::new(9);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let disk = formatted(&runtime, &options()).await;
+        let (store, _) = Store::open(runtime.clone(), disk, options(), quiet())
+            .await
+            .unwrap();
+        let held = store.budget().try_reserve((32 << 20) - 4096).unwrap();
+        let deadline = runtime.now() + Duration::from_millis(50);
+        assert_eq!(store.admit(100_000, deadline).await, Err(StoreError::Busy));
+        assert!(runtime.now() >= deadline);
+        drop(held);
+        store.admit(100_000, deadline).await.unwrap();
+    });
+}
+
+#[test]
+fn an_idle_store_does_nothing() {
+    let simulation = Simulation::new(10);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let disk = formatted(&runtime, &options()).await;
+        let (store, _) = Store::open(runtime.clone(), disk.clone(), options(), quiet())
+            .await
+            .unwrap();
+        for partition in 0..100 {
+            store
+                .create_log(id(1, partition), LogSettings::default())
+                .unwrap();
+        }
+        let log = store.log(id(1, 99)).unwrap();
+        log.created().await.unwrap();
+        assert!(
+            store.stats().entries <= 2,
+            "a topic of many partitions is a few entries"
+        );
+        put(&log, b"v").await;
+        runtime.sleep(Duration::from_secs(3)).await;
+        let before = (
+            store.stats(),
+            disk.count(Operation::Write),
+            disk.count(Operation::Flush),
+        );
+        runtime.sleep(Duration::from_secs(3600)).await;
+        assert_eq!(
+            (
+                store.stats(),
+                disk.count(Operation::Write),
+                disk.count(Operation::Flush)
+            ),
+            before
+        );
+    });
+}
+
+#[test]
+fn segments_outnumber_descriptors() {
+    let simulation = Simulation::new(11);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let options = StoreOptions {
+            open_files_max: 3,
+            ..options()
+        };
+        let disk = formatted(&runtime, &options).await;
+        let (store, _) = Store::open(runtime.clone(), disk, options, quiet())
+            .await
+            .unwrap();
+        let settings = LogSettings {
+            segment_bytes: 2000,
+            ..LogSettings::default()
+        };
+        let logs: Vec<_> = (0..4)
+            .map(|partition| store.create_log(id(1, partition), settings.clone()).unwrap())
+            .collect();
+        for at in 0..40u8 {
+            put(&logs[usize::from(at) % 4], &[at; 1000]).await;
+        }
+        store.checkpoint().await.unwrap();
+        drop(store.budget().try_reserve((32 << 20) - 1000));
+        for log in &logs {
+            assert_eq!(read_all(log, 0).await.len(), 10);
+            assert!(log.segments().len() >= 5);
+        }
+        assert!(store.stats().disk_reads > 0);
+        assert!(store.stats().open_files <= 3);
+    });
+}
