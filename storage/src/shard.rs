@@ -140,6 +140,18 @@ impl<D: Disk> Shard<D> {
         }
     }
 
+    /// Asks for a round if one may free memory or journal space. Frames that wait to become extents are in no
+    /// entry yet: rounds do nothing for them, and would only take the disk from them.
+    pub(crate) fn request_useful_round(&self) {
+        let useful = {
+            let journal = self.journal.borrow();
+            journal.ring.used_bytes() > 0 || !journal.pending.is_empty()
+        };
+        if useful {
+            self.request_round();
+        }
+    }
+
     /// Asks for a round before long, to unlink files.
     pub(crate) fn want_cleanup(&self) {
         if !self.cleanup_wanted.replace(true) {

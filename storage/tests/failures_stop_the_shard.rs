@@ -184,6 +184,37 @@ fn appends_wait_for_room_and_give_up_at_their_deadline() {
     });
 }
 
+/// Write-back rounds, one after the other, kept the log to themselves: extents never got their turn, what was dirty
+/// stayed so, and appends waited until their deadline.
+#[test]
+fn large_appends_that_wait_for_room_get_it() {
+    let simulation = Simulation::new(12);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let disk = formatted(&runtime, &options()).await;
+        let (store, _) = Store::open(runtime.clone(), disk, options(), quiet())
+            .await
+            .unwrap();
+        let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
+        let writers = (0..6u8).map(|writer| {
+            let (store, log, runtime) = (store.clone(), log.clone(), runtime.clone());
+            async move {
+                for _ in 0..3 {
+                    let bytes = 5 << 20;
+                    let deadline = runtime.now() + Duration::from_secs(30);
+                    store.admit(bytes, deadline).await.unwrap();
+                    let appended = append(&log, &[vec![writer; bytes]]).unwrap();
+                    log.acknowledged(appended.last_offset + 1).await.unwrap();
+                }
+            }
+        });
+        futures_util::future::join_all(writers).await;
+        assert_eq!(log.acknowledged_end(), 18);
+        let rounds = store.stats().checkpoints;
+        assert!(rounds < 100, "{rounds} rounds for 18 extents");
+    });
+}
+
 #[test]
 fn an_idle_store_does_nothing() {
     let simulation = Simulation::new(10);

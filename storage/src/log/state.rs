@@ -27,6 +27,9 @@ pub(crate) struct LogInner<D: Disk> {
     pub(crate) state: RefCell<LogState<D>>,
     /// Happens when the log is no longer busy, its direct queue moved on, or it was deleted.
     pub(crate) changed: Event,
+    /// Who waits to make it busy, in order of coming.
+    turns: RefCell<VecDeque<u64>>,
+    next_turn: Cell<u64>,
     /// The journal's note: in which pending entry the log has an end, and at which place of its list.
     pub(crate) pending_mark: Cell<(Sequence, usize)>,
 }
@@ -110,15 +113,20 @@ impl<D: Disk> LogInner<D> {
             key: log_key(id),
             state: RefCell::new(state),
             changed: Event::new(),
+            turns: RefCell::default(),
+            next_turn: Cell::new(0),
             pending_mark: Cell::new((Sequence(0), 0)),
         }
     }
 
     /// Takes the log for work on its runs and segments; `false` when it was deleted meanwhile.
+    ///
+    /// In order of coming: write-back, one round after the other, would never let an extent in.
     pub(crate) async fn make_busy(&self) -> bool {
+        let turn = Turn::take(self);
         loop {
             let changed = self.changed.wait();
-            {
+            if turn.is_next() {
                 let mut state = self.state.borrow_mut();
                 if !state.busy {
                     state.busy = true;
@@ -134,6 +142,38 @@ impl<D: Disk> LogInner<D> {
         let was_busy = std::mem::replace(&mut self.state.borrow_mut().busy, false);
         assert!(was_busy, "whoever ends it began it");
         self.changed.notify_all();
+    }
+}
+
+/// A place in the queue of those who want to make a log busy.
+struct Turn<'a, D: Disk> {
+    log: &'a LogInner<D>,
+    number: u64,
+}
+
+impl<'a, D: Disk> Turn<'a, D> {
+    fn take(log: &'a LogInner<D>) -> Self {
+        let number = log.next_turn.get();
+        log.next_turn.set(number + 1);
+        log.turns.borrow_mut().push_back(number);
+        Self { log, number }
+    }
+
+    fn is_next(&self) -> bool {
+        self.log.turns.borrow().front() == Some(&self.number)
+    }
+}
+
+impl<D: Disk> Drop for Turn<'_, D> {
+    fn drop(&mut self) {
+        let mut turns = self.log.turns.borrow_mut();
+        let was_next = turns.front() == Some(&self.number);
+        turns.retain(|turn| *turn != self.number);
+        drop(turns);
+        // Given up before it was busy: the next one may go on.
+        if was_next && !self.log.state.try_borrow().is_ok_and(|state| state.busy) {
+            self.log.changed.notify_all();
+        }
     }
 }
 

@@ -107,7 +107,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             if now >= deadline {
                 return Err(StoreError::Busy);
             }
-            self.shard.request_round();
+            self.shard.request_useful_round();
             let sleep = timeout.get_or_insert_with(|| Box::pin(self.runtime.sleep(deadline.since(now))));
             let moved = select(progress, freed);
             if let Either::Right(_) = select(moved, sleep).await {
