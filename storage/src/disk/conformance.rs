@@ -48,7 +48,7 @@ fn filled<D: Disk>(disk: &D, pages: usize, byte: u8) -> Rc<D::Buffer> {
 /// Each page of a file by its first byte.
 async fn pages(file: &impl DiskFile) -> Vec<u8> {
     let read = file.read_at(0, 64 * PAGE).await.unwrap();
-    assert!(read.as_ptr().addr().is_multiple_of(PAGE));
+    assert!(read.is_empty() || read.as_ptr().addr().is_multiple_of(PAGE));
     read.chunks(PAGE).map(|page| page[0]).collect()
 }
 

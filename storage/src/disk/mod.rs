@@ -147,7 +147,8 @@ pub trait DiskFile: Clone + 'static {
         position: u64,
     ) -> impl Future<Output = io::Result<()>>;
 
-    /// Reads up to `length` bytes at `position`; fewer only at the end of the file.
+    /// Reads up to `length` bytes at `position`; fewer only at the end of the file. What is not empty begins
+    /// at a multiple of [`PAGE`] in memory.
     fn read_at(&self, position: u64, length: usize) -> impl Future<Output = io::Result<Self::ReadBuffer>>;
 
     /// Makes data and size durable, of every write that had completed when this was called.

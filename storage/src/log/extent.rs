@@ -34,6 +34,8 @@ pub(crate) async fn run<D: Disk>(shard: Rc<Shard<D>>) {
             working.push(Box::pin(async move { drain(&shard, &log).await }));
         }
         if shard.is_stopped() {
+            // Each holds its log busy, and others wait for that to end.
+            while working.next().await.is_some() {}
             return;
         }
         if shard.closing.get() && working.is_empty() {

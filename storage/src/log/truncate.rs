@@ -31,9 +31,8 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// [`StoreError`] when the shard stopped, the log is gone or damaged below the cut.
     pub async fn truncate_to(&self, offset: Offset) -> Result<Sequence, StoreError> {
-        self.shard.check_running()?;
         loop {
-            let changed = self.inner.changed.wait();
+            self.shard.check_running()?;
             if !self.inner.make_busy().await {
                 self.inner.end_busy();
                 return Err(StoreError::Unknown(self.inner.id));
@@ -41,9 +40,10 @@ impl<D: Disk> Log<D> {
             if self.inner.state.borrow().direct.is_none() {
                 break;
             }
-            // Frames on their way to a segment go first.
+            // Frames on their way to a segment go first. What ends here is no reason to look again: only what
+            // happens from now on is.
             self.inner.end_busy();
-            changed.await;
+            self.inner.changed.wait().await;
         }
         let result = self.truncate_busy(offset).await;
         self.inner.end_busy();
