@@ -130,3 +130,43 @@ fn the_journal_wraps_many_times_and_large_batches_go_straight_to_segments() {
         store.close().await.unwrap();
     });
 }
+
+/// The open that wrote an extent saved its segment's index too, and died before the checkpoint: the next one made the index
+/// file anew, which failed and stopped the shard.
+#[test]
+fn an_index_that_outlived_its_checkpoint_is_replaced() {
+    let folder = folder();
+    let path = folder.path().to_path_buf();
+    let first = path.clone();
+    on_shard(move |runtime| async move {
+        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(first.clone()))
+            .await
+            .unwrap();
+        let (store, _) = open(&runtime, &first).await;
+        let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
+        for at in 0..12 {
+            assert_eq!(put(&log, &vec![at as u8; 100_000]).await, at);
+        }
+        assert_eq!((store.stats().extents, store.stats().checkpoints), (12, 0));
+    });
+    let log_folder = std::fs::read_dir(path.join("logs"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let segment = std::fs::read_dir(&log_folder)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    std::fs::write(segment.with_extension("index"), [7; 4096]).unwrap();
+    on_shard(move |runtime| async move {
+        let (store, _) = open(&runtime, &path).await;
+        let log = store.log(id(1, 0)).unwrap();
+        assert_eq!(read_all(&log, 0).await.len(), 12);
+        assert_eq!(put(&log, &[12; 100_000]).await, 12);
+        store.close().await.unwrap();
+    });
+}

@@ -442,7 +442,8 @@ fn add_extent<D: Disk>(state: &mut LogState<D>, extent: &Extent, now_ms: i64) ->
             created_ms: extent.segment_created_ms,
             snapshot: None,
         };
-        let mut segment = Segment::new(start.meta());
+        // Known: the open that wrote the extent may have saved an index too, before it died.
+        let mut segment = Segment::known(start.meta());
         segment.meta.snapshot = extent.segment_snapshot;
         state.segments.push(segment);
     }

@@ -22,7 +22,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment from the checkpoint: its index comes from its file at the first read.
+    /// A segment of an earlier open: its index comes from its file at the first read.
     pub(crate) fn known(meta: SegmentCheckpoint) -> Self {
         Self {
             meta,
