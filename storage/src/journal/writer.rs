@@ -257,7 +257,7 @@ fn apply_written<D: Disk>(
 ) {
     for end in &entry.ends {
         let mut state = end.log.state.borrow_mut();
-        if state.generation == end.generation && state.advance_written(end.end, written) {
+        if state.advance_written(end.end, end.generation, written) {
             moved.push(Log::new(end.log.clone(), shard.clone()));
         }
     }
@@ -295,7 +295,7 @@ fn apply_durable<D: Disk>(
 ) {
     for end in &entry.ends {
         let mut state = end.log.state.borrow_mut();
-        if state.generation == end.generation && state.advance_flushed(end.end, durable) {
+        if state.advance_flushed(end.end, end.generation, durable) {
             moved.push(Log::new(end.log.clone(), shard.clone()));
         }
     }

@@ -62,8 +62,10 @@ pub(crate) struct LogState<D: Disk> {
     pub(crate) last_sequence: Sequence,
     /// The entry that carries its creation.
     pub(crate) created: Sequence,
-    /// Counts truncations: an entry's end from before one says nothing after it.
+    /// Counts truncations: an entry's end from before one counts up to the cut alone.
     pub(crate) generation: u32,
+    /// The generations that began with a cut, and where, as long as an entry from before may be in flight.
+    cuts: Vec<(u32, Offset)>,
     pub(crate) deleted: bool,
     /// Takes no appends: it is being set aside.
     pub(crate) closed: bool,
@@ -200,6 +202,7 @@ impl<D: Disk> LogState<D> {
             last_sequence: Sequence(0),
             created: Sequence(0),
             generation: 0,
+            cuts: Vec::new(),
             deleted: false,
             closed: false,
             has_folder: false,
@@ -229,21 +232,31 @@ impl<D: Disk> LogState<D> {
         }
     }
 
-    /// An entry that ends the log at `end` is durable. Whether the acknowledged end moved.
-    pub(crate) fn advance_flushed(&mut self, end: Offset, _proof: Durable) -> bool {
+    /// An entry that ended the log of `generation` at `end` is durable. Whether the acknowledged end moved.
+    pub(crate) fn advance_flushed(&mut self, end: Offset, generation: u32, _proof: Durable) -> bool {
         let before = self.acknowledged_end();
+        let end = self.end_now(end, generation);
         assert!(end <= self.end_offset, "nothing is flushed that was not appended");
         self.flushed_end = self.flushed_end.max(end);
+        self.written_end = self.written_end.max(end);
+        // Entries become durable in order: none from before these cuts is in flight any more.
+        self.cuts.retain(|(cut, _)| *cut > generation);
+        self.acknowledged_end() > before
+    }
+
+    /// An entry that ended the log of `generation` at `end` is written. Whether the acknowledged end moved.
+    pub(crate) fn advance_written(&mut self, end: Offset, generation: u32, _proof: Written) -> bool {
+        let before = self.acknowledged_end();
+        let end = self.end_now(end, generation);
+        assert!(end <= self.end_offset, "nothing is written that was not appended");
         self.written_end = self.written_end.max(end);
         self.acknowledged_end() > before
     }
 
-    /// An entry that ends the log at `end` is written. Whether the acknowledged end moved.
-    pub(crate) fn advance_written(&mut self, end: Offset, _proof: Written) -> bool {
-        let before = self.acknowledged_end();
-        assert!(end <= self.end_offset, "nothing is written that was not appended");
-        self.written_end = self.written_end.max(end);
-        self.acknowledged_end() > before
+    /// What an end of an earlier generation is after the cuts since.
+    fn end_now(&self, end: Offset, generation: u32) -> Offset {
+        let since = self.cuts.iter().filter(|(cut, _)| *cut > generation);
+        since.fold(end, |end, (_, offset)| end.min(*offset))
     }
 
     /// From the checkpoint: everything it names is flushed.
@@ -252,9 +265,10 @@ impl<D: Disk> LogState<D> {
         self.written_end = end;
     }
 
-    /// The log was cut or moved: both ends fall, or jump to a start offset beyond the end.
+    /// The log was cut: what is flushed and written falls with it.
     pub(crate) fn reset_ends(&mut self, end: Offset) {
         self.generation += 1;
+        self.cuts.push((self.generation, end));
         self.end_offset = end;
         self.flushed_end = self.flushed_end.min(end);
         self.written_end = self.written_end.min(end);

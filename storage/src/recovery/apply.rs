@@ -388,8 +388,8 @@ impl<D: Disk> Replay<D> {
     pub(crate) fn count_as_flushed(&self, durable: Durable) {
         for log in self.logs() {
             let mut state = log.state.borrow_mut();
-            let end = state.end_offset;
-            state.advance_flushed(end, durable);
+            let (end, generation) = (state.end_offset, state.generation);
+            state.advance_flushed(end, generation, durable);
         }
     }
 }

@@ -74,7 +74,9 @@ pub(crate) async fn read_journal<D: Disk>(
         journal
             .found
             .extend(scan::entries_in_file(&content, number, checkpoint.journal_id));
-        journal.filled.push(size.min(checkpoint.journal_file_bytes));
+        // A fill that a power cut tore goes on at a whole page.
+        let whole = size.min(checkpoint.journal_file_bytes) / PAGE as u64 * PAGE as u64;
+        journal.filled.push(whole);
         journal.files.push(file);
     }
     Ok(journal)

@@ -216,8 +216,13 @@ impl Workload {
     }
 
     async fn append_large(&mut self, partition: usize, log: &Log<SimDisk>) {
-        let length = 65_000 + self.random.below(60_000) as usize;
-        self.append_one(partition, log, length).await;
+        // Some come while those before them are being written.
+        for _ in 0..1 + self.random.below(3) {
+            let length = 65_000 + self.random.below(60_000) as usize;
+            self.append_one(partition, log, length).await;
+            let pause = Duration::from_micros(self.random.below(500));
+            self.runtime.sleep(pause).await;
+        }
     }
 
     async fn append_one(&mut self, partition: usize, log: &Log<SimDisk>, length: usize) {
