@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +11,11 @@ use glommio::{GlommioError, Latency, LocalExecutor, LocalExecutorBuilder, Placem
 
 use super::GlommioRuntime;
 use super::host::{self, HostError};
+
+/// How long an executor may take until its first task runs.
+const BEGIN_MAX: Duration = Duration::from_millis(500);
+/// How many executors are made for a shard before the last one is waited for.
+const EXECUTORS_MAX: usize = 10;
 
 /// Shares of the processor that each task queue gets when all are busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +129,7 @@ impl<T> ShardHandle<T> {
 
 /// Starts a thread with an executor of its own, and on it the future that `make_main` makes, in the latency queue.
 ///
-/// Returns once the executor stands, so that a machine that refuses one is known before anything else is
+/// Returns once the executor stands and runs tasks, so that a machine that refuses one is known before anything else is
 /// started. When the future ends, all tasks still running are dropped, then the executor ends; so finish I/O
 /// first: whether a write dropped in flight landed is unknown.
 ///
@@ -141,34 +146,75 @@ where
 {
     // glommio prints or panics on some refusals: ask first.
     host::check_host()?;
-    let (ready, wait) = mpsc::sync_channel(1);
-    let thread = thread::Builder::new()
+    let main = Arc::new(Mutex::new(Some(make_main)));
+    let (begun, begins) = mpsc::channel();
+    let mut threads = Vec::new();
+    loop {
+        let (ready, wait) = mpsc::sync_channel(1);
+        threads.push(thread_of(
+            &options,
+            main.clone(),
+            ready,
+            (threads.len(), begun.clone()),
+        )?);
+        match wait.recv() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if threads.len() == 1 => return Err(error),
+            Err(mpsc::RecvError) => return Err(ExecutorError::Setup(String::from("its thread died"))),
+            // The ones before may begin all the same.
+            Ok(Err(_)) => {}
+        }
+        // No timer is set before the first task runs (see `pulse`): an executor that fell asleep on it sleeps for ever. Then
+        // another one does its work; should it wake up after all, it finds nothing to do and ends.
+        let begun = if threads.len() < EXECUTORS_MAX {
+            begins.recv_timeout(BEGIN_MAX).ok()
+        } else {
+            begins.recv().ok()
+        };
+        if let Some(number) = begun {
+            return Ok(ShardHandle(threads.swap_remove(number)));
+        }
+    }
+}
+
+/// A thread with an executor that takes the shard's main task, unless another one has it; it says so on `begun`, with its number.
+fn thread_of<M, F>(
+    options: &ShardExecutorOptions,
+    main: Arc<Mutex<Option<M>>>,
+    ready: mpsc::SyncSender<Result<(), ExecutorError>>,
+    (number, begun): (usize, mpsc::Sender<usize>),
+) -> Result<thread::JoinHandle<Option<F::Output>>, ExecutorError>
+where
+    M: FnOnce(GlommioRuntime) -> F + Send + 'static,
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    let options = options.clone();
+    thread::Builder::new()
         .name(options.name.clone())
         .spawn(move || {
             let executor = match make(&options) {
                 Ok(executor) => executor,
                 Err(error) => {
-                    // The receiver waits below until it has this.
+                    // The receiver waits until it has this.
                     let _ = ready.send(Err(error));
                     return None;
                 }
             };
             let _ = ready.send(Ok(()));
             let outcome = executor.run(async move {
+                let make_main = main.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+                // Whoever made this thread waits for a beginning.
+                let _ = begun.send(number);
                 let runtime = GlommioRuntime::with_queues(options.shares);
                 let main = runtime.clone();
-                runtime.run_main(async move { make_main(main).await }).await
+                Some(runtime.run_main(async move { make_main(main).await }).await)
             });
             // The executor first: a panic that unwinds through it aborts the process without a word.
             drop(executor);
-            Some(outcome.unwrap_or_else(|panic| resume_unwind(panic)))
+            outcome.map(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic)))
         })
-        .map_err(ExecutorError::Thread)?;
-    match wait.recv() {
-        Ok(Ok(())) => Ok(ShardHandle(thread)),
-        Ok(Err(error)) => Err(error),
-        Err(mpsc::RecvError) => Err(ExecutorError::Setup(String::from("its thread died"))),
-    }
+        .map_err(ExecutorError::Thread)
 }
 
 fn make(options: &ShardExecutorOptions) -> Result<LocalExecutor, ExecutorError> {

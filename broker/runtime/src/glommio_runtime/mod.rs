@@ -14,6 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use glommio::TaskQueueHandle;
 
 pub use executor::{ExecutorError, QueueShares, ShardExecutorOptions, ShardHandle, spawn_shard};
@@ -23,6 +24,7 @@ pub use net::{GlommioListener, GlommioReadHalf, GlommioStream, GlommioWriteHalf}
 use crate::panics::Panic;
 use crate::runtime::{Monotonic, Queue, Runtime};
 use crate::system;
+use pulse::Backstop;
 use tasks::Tasks;
 
 /// How long an ending executor lets the kernel work on cancelled operations.
@@ -66,9 +68,12 @@ impl GlommioRuntime {
     async fn run_main<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Panic> {
         let pulses = pulse::pulses(&self.tasks).map(|pulse| self.spawn_into(Queue::Latency, pulse));
         let tasks = self.tasks.clone();
-        let outcome = self
-            .spawn_into(Queue::Latency, async move { tasks.panics().run(main).await })
-            .await;
+        let main = self.spawn_into(Queue::Latency, async move { tasks.panics().run(main).await });
+        // Both are polled in the turn that spawned the tasks, so that timers are set from the very first one.
+        let outcome = match select(Backstop::new(), main).await {
+            Either::Left((never, _)) => match never {},
+            Either::Right((outcome, _)) => outcome,
+        };
         self.tasks.end_all();
         while !self.tasks.all_ended() {
             self.yield_now().await;

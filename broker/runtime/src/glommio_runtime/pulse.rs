@@ -7,8 +7,17 @@
 //! has a few set: several, because the same can happen to the task that a timer woke.
 //!
 //! The cost is a turn of the loop each time; so the timers are slow on a shard where nothing runs.
+//!
+//! Pulses are near: a process that stands still for longer than their span (a busy machine, a debugger, SIGSTOP) finds all of
+//! them expired at once, and one missed turn more would be the last. So there are a few dozen further ones at ever larger
+//! distances, of which some are always left.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use glommio::timer::Timer;
 
 use super::tasks::Tasks;
 
@@ -18,6 +27,11 @@ const PULSES: u32 = 3;
 const ACTIVE: Duration = Duration::from_millis(2);
 /// The same while none do; 50 turns a second are about 0.2% of a core.
 const IDLE: Duration = Duration::from_millis(20);
+
+/// When the first of the further timers expires.
+const BACKSTOP_FIRST: Duration = Duration::from_millis(50);
+/// How many further timers there are; each is half as far again as the one before it, the last one days.
+const BACKSTOPS: usize = 40;
 
 /// One of the timers, by its number; runs until the executor ends.
 async fn pulse(tasks: Tasks, number: u32) {
@@ -37,4 +51,69 @@ async fn pulse(tasks: Tasks, number: u32) {
 /// The timers of one executor.
 pub(super) fn pulses(tasks: &Tasks) -> [impl Future<Output = ()> + 'static + use<>; PULSES as usize] {
     std::array::from_fn(|number| pulse(tasks.clone(), number as u32))
+}
+
+/// The further timers. It never ends; each time that one of them expires, all are set anew.
+pub(super) struct Backstop(Vec<Timer>);
+
+impl Backstop {
+    /// They count from now.
+    pub(super) fn new() -> Self {
+        let mut span = BACKSTOP_FIRST;
+        let timers = (0..BACKSTOPS).map(|_| {
+            let timer = Timer::new(span);
+            span += span / 2;
+            timer
+        });
+        Self(timers.collect())
+    }
+}
+
+impl Future for Backstop {
+    type Output = std::convert::Infallible;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // The near ones expire first.
+        while self
+            .0
+            .iter_mut()
+            .any(|timer| Pin::new(timer).poll(context).is_ready())
+        {
+            *self = Self::new();
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::thread;
+
+    use futures_util::future::{Either, select};
+
+    use super::*;
+
+    /// A shard that had lost its processor for some milliseconds found all pulses expired; when it missed the turn after that,
+    /// nothing was left to wake it, and its start hung.
+    #[test]
+    fn a_turn_comes_after_any_number_of_missed_ones() {
+        let polls = Cell::new(0);
+        glommio::LocalExecutor::default().run(async {
+            let backstop = Backstop::new();
+            // Longer than the pulses and the first of the further timers.
+            thread::sleep(BACKSTOP_FIRST * 2);
+            // Nobody wakes it.
+            let unheard = poll_fn(|_| {
+                polls.set(polls.get() + 1);
+                if polls.get() > 3 {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            });
+            assert!(matches!(select(backstop, unheard).await, Either::Right(_)));
+        });
+    }
 }
