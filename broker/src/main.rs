@@ -24,6 +24,7 @@ const EXIT_NOT_STARTED: u8 = 2;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     start_logging(arguments.log_format);
+    limits::give_memory_back();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -121,14 +121,14 @@ impl Batch {
         rest.extend(self.producer_epoch.to_be_bytes());
         rest.extend(self.base_sequence.to_be_bytes());
         rest.extend(self.record_count.to_be_bytes());
-        rest.extend(records);
+        rest.extend_from_slice(records);
         let mut out = Vec::new();
         out.extend(self.base_offset.to_be_bytes());
         out.extend((rest.len() as i32 + 9).to_be_bytes());
         out.extend(self.leader_epoch.to_be_bytes());
         out.push(2);
         out.extend(crc32c::crc32c(&rest).to_be_bytes());
-        out.extend(rest);
+        out.extend_from_slice(&rest);
         out
     }
 
@@ -213,7 +213,7 @@ fn encode_record(out: &mut Vec<u8>, record: &Record, base_timestamp: i64) {
         nullable(&mut body, value.as_deref());
     }
     varint(out, body.len() as i64);
-    out.extend(body);
+    out.extend_from_slice(&body);
 }
 
 fn decode_record(at: &mut &[u8], base_timestamp: i64) -> Record {
@@ -243,7 +243,7 @@ fn decode_record(at: &mut &[u8], base_timestamp: i64) -> Record {
 
 fn nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     varint(out, bytes.map_or(-1, |bytes| bytes.len() as i64));
-    out.extend(bytes.unwrap_or_default());
+    out.extend_from_slice(bytes.unwrap_or_default());
 }
 
 fn take_nullable(at: &mut &[u8]) -> Option<Vec<u8>> {

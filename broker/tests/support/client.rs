@@ -107,6 +107,6 @@ pub fn frame<Q: Request>(version: i16, correlation_id: i32, request: &Q) -> Vec<
         .unwrap();
     request.encode(&mut body, codec_version(Q::KEY, version)).unwrap();
     let mut frame = (body.len() as i32).to_be_bytes().to_vec();
-    frame.extend(body);
+    frame.extend_from_slice(&body);
     frame
 }
