@@ -76,6 +76,13 @@ impl MemoryBudget {
         }
     }
 
+    /// Takes `bytes` in any case, once clean cached frames have made room where they can: for memory that another bound holds
+    /// small, as that on answers does.
+    pub fn claim(&self, bytes: u64) -> Reservation {
+        self.has_room(bytes);
+        self.charge(bytes)
+    }
+
     /// Whether `bytes` fit, after clean cached frames have made room where they can.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         let wanted = self.used().saturating_add(bytes);

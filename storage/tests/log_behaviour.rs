@@ -87,6 +87,45 @@ fn a_producer_is_known_after_write_back_and_restart() {
     });
 }
 
+/// What was read from segments counted nowhere: many large fetches at once held a multiple of the shard's memory.
+#[test]
+fn what_is_read_from_segments_counts_as_long_as_it_is_held() {
+    on_store(|runtime, path| async move {
+        let (store, _) = open(&runtime, &path).await;
+        let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
+        for at in 0..40u8 {
+            append(&log, &[vec![at; 50_000]]).unwrap();
+        }
+        log.acknowledged(40).await.unwrap();
+        let store = reopen(store, &runtime, &path).await;
+        let log = store.log(id(1, 0)).unwrap();
+        let before = store.budget().used();
+        let mut held = Vec::new();
+        for offset in [0, 1, 20] {
+            let request = ReadRequest {
+                offset,
+                max_bytes: 500_000,
+                upper_bound: 40,
+                at_least_one: true,
+            };
+            held.push(log.read(request).await.unwrap());
+            let bytes: usize = held.iter().map(|result| result.bytes()).sum();
+            assert!(bytes >= held.len() * 400_000);
+            let counted = store.budget().used() - before;
+            assert!(counted >= bytes as u64, "{counted} of {bytes} bytes count");
+        }
+        let one = held.pop().unwrap().batches.pop();
+        drop(held);
+        assert!(
+            store.budget().used() > before,
+            "one batch holds all that was read for it"
+        );
+        drop(one);
+        store.close().await.unwrap();
+        assert_eq!(store.budget().used(), before, "nothing is left");
+    });
+}
+
 #[test]
 fn reads_start_inside_a_batch_and_respect_their_bounds() {
     on_store(|runtime, path| async move {

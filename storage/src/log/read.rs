@@ -10,7 +10,7 @@ use crate::disk::{Disk, OpenMode};
 use crate::error::ReadError;
 use crate::format::frame::FRAME_HEADER_BYTES;
 use crate::format::names;
-use crate::segment::index::{FrameReader, ensure_index};
+use crate::segment::index::{FrameReader, ReadMemory, ensure_index};
 use crate::types::Offset;
 
 /// What to read.
@@ -44,7 +44,7 @@ pub struct BatchSlice<D: Disk>(Slice<D>);
 
 enum Slice<D: Disk> {
     Memory(Rc<AppendBuffer<D::Buffer>>, Range<usize>),
-    Read(D::ReadBuffer, Range<usize>),
+    Read(ReadMemory<D::ReadBuffer>, Range<usize>),
 }
 
 impl<D: Disk> Deref for BatchSlice<D> {
@@ -64,6 +64,17 @@ impl<D: Disk> Clone for BatchSlice<D> {
             Slice::Memory(memory, range) => Slice::Memory(memory.clone(), range.clone()),
             Slice::Read(memory, range) => Slice::Read(memory.clone(), range.clone()),
         })
+    }
+}
+
+impl<D: Disk> BatchSlice<D> {
+    /// The memory that was read from disk for the batch, and perhaps for its neighbours, which the slice pins as a whole;
+    /// `None` for a batch out of the append buffers, which the budget counts as long as they live.
+    pub fn read_memory(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Slice::Memory(..) => None,
+            Slice::Read(memory, _) => Some(memory),
+        }
     }
 }
 
@@ -195,6 +206,7 @@ impl<D: Disk> Log<D> {
         };
         let wanted = gathered.request.max_bytes - gathered.bytes.min(gathered.request.max_bytes);
         let mut reader = FrameReader::new(file, self.inner.key, position, valid_length)
+            .counted(&shard.budget)
             .with_read_bytes(wanted + READ_MARGIN_BYTES)
             .with_chunk(chunk);
         loop {

@@ -1,7 +1,9 @@
 //! Reading frames of a segment in order, and building its index where that was lost.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
 
+use crate::budget::{MemoryBudget, Reservation};
 use crate::disk::{Disk, DiskFile, PAGE};
 use crate::format::FormatError;
 use crate::format::checksum::file_key;
@@ -15,10 +17,33 @@ use crate::shard::Shard;
 /// Bytes of one read of a segment.
 pub(crate) const READ_BYTES: usize = 1 << 20;
 
+/// Memory that a read returned, with its share of the budget; clones share both.
+pub(crate) struct ReadMemory<B>(Rc<(B, Option<Reservation>)>);
+
+impl<B> ReadMemory<B> {
+    fn new(memory: B, reservation: Option<Reservation>) -> Self {
+        Self(Rc::new((memory, reservation)))
+    }
+}
+
+impl<B> Clone for ReadMemory<B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<B: Deref<Target = [u8]>> Deref for ReadMemory<B> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0.0
+    }
+}
+
 /// A verified frame in memory that a read returned.
 pub(crate) struct ReadFrame<F: DiskFile> {
     pub(crate) header: FrameHeader,
-    pub(crate) memory: F::ReadBuffer,
+    pub(crate) memory: ReadMemory<F::ReadBuffer>,
     /// The payload in it.
     pub(crate) range: Range<usize>,
 }
@@ -36,7 +61,8 @@ pub(crate) struct FrameReader<F: DiskFile> {
     position: u64,
     end: u64,
     read_bytes: usize,
-    chunk: Option<(u64, F::ReadBuffer)>,
+    chunk: Option<(u64, ReadMemory<F::ReadBuffer>)>,
+    budget: Option<MemoryBudget>,
 }
 
 impl<F: DiskFile> FrameReader<F> {
@@ -49,6 +75,7 @@ impl<F: DiskFile> FrameReader<F> {
             end,
             read_bytes: READ_BYTES,
             chunk: None,
+            budget: None,
         }
     }
 
@@ -58,14 +85,20 @@ impl<F: DiskFile> FrameReader<F> {
         self
     }
 
+    /// Counts what is read, as long as anybody holds it.
+    pub(crate) fn counted(mut self, budget: &MemoryBudget) -> Self {
+        self.budget = Some(budget.clone());
+        self
+    }
+
     /// Begins with memory that was read before.
-    pub(crate) fn with_chunk(mut self, chunk: Option<(u64, F::ReadBuffer)>) -> Self {
+    pub(crate) fn with_chunk(mut self, chunk: Option<(u64, ReadMemory<F::ReadBuffer>)>) -> Self {
         self.chunk = chunk;
         self
     }
 
     /// The memory of the last read, and where it stands.
-    pub(crate) fn into_chunk(self) -> Option<(u64, F::ReadBuffer)> {
+    pub(crate) fn into_chunk(self) -> Option<(u64, ReadMemory<F::ReadBuffer>)> {
         self.chunk
     }
 
@@ -116,6 +149,9 @@ impl<F: DiskFile> FrameReader<F> {
         let length = ((self.position - start) as usize + want).max(self.read_bytes);
         let left = (self.end - start) as usize;
         let length = length.min(left.next_multiple_of(PAGE)).next_multiple_of(PAGE);
+        // The memory of the read before goes first where nobody else holds it.
+        self.chunk = None;
+        let reservation = self.budget.as_ref().map(|budget| budget.claim(length as u64));
         let memory = self
             .file
             .read_at(start, length)
@@ -128,7 +164,7 @@ impl<F: DiskFile> FrameReader<F> {
             ));
         }
         self.read_bytes = (self.read_bytes * 2).min(READ_BYTES);
-        self.chunk = Some((start, memory));
+        self.chunk = Some((start, ReadMemory::new(memory, reservation)));
         Ok(())
     }
 }
@@ -183,7 +219,7 @@ pub(crate) async fn ensure_index<D: Disk>(
         )
         .await;
     let file = file.map_err(|error| error.to_string())?;
-    let mut reader = FrameReader::new(file, log.key, index.covered, meta.valid_length);
+    let mut reader = FrameReader::new(file, log.key, index.covered, meta.valid_length).counted(&shard.budget);
     loop {
         match reader.next().await {
             Ok(Some((position, frame))) => {

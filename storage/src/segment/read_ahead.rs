@@ -2,21 +2,21 @@
 
 use std::collections::VecDeque;
 
-use crate::budget::{MemoryBudget, Reservation};
+use super::index::ReadMemory;
+use crate::budget::MemoryBudget;
 use crate::types::{LogId, Offset};
 
 /// Readers remembered: more than these read their pages twice.
 const READERS_MAX: usize = 32;
 
 /// Memory that a read returned, and where it stands in its segment.
-type Chunk<B> = (u64, B);
+type Chunk<B> = (u64, ReadMemory<B>);
 
 struct Left<B> {
     key: (LogId, u64),
     offset: Offset,
     position: u64,
     chunk: Chunk<B>,
-    _reservation: Reservation,
 }
 
 /// The left-overs, oldest first.
@@ -47,13 +47,13 @@ impl<B: std::ops::Deref<Target = [u8]>> ReadAhead<B> {
         while self.left.len() >= READERS_MAX {
             self.left.pop_front();
         }
-        if let Some(reservation) = self.budget.try_reserve(chunk.1.len() as u64) {
+        // What is read ahead is in the budget already; beyond it, memory is wanted more elsewhere.
+        if self.budget.used() <= self.budget.limit() {
             self.left.push_back(Left {
                 key,
                 offset,
                 position,
                 chunk,
-                _reservation: reservation,
             });
         }
     }
