@@ -10,6 +10,7 @@ use strandline_runtime::local::Event;
 
 use crate::budget::MemoryBudget;
 use crate::cache::Cache;
+use crate::checkpoint::cleanup::Unlink;
 use crate::disk::Disk;
 use crate::error::Stopped;
 use crate::format::checkpoint::Checkpoint;
@@ -74,6 +75,10 @@ pub(crate) struct Shard<D: Disk> {
     pub(crate) closed: Cell<bool>,
     /// Files wait to be unlinked: a round is due soon even if nothing else asks for one.
     pub(crate) cleanup_wanted: Cell<bool>,
+    /// What flushed checkpoints no longer name, for the task that unlinks.
+    pub(crate) unlinks: RefCell<VecDeque<Unlink<D>>>,
+    pub(crate) unlink_wake: Event,
+    pub(crate) unlinking: Cell<bool>,
     pub(crate) full: Cell<bool>,
     /// Bytes appended since the free space was last looked at.
     pub(crate) since_space_check: Cell<u64>,
@@ -118,6 +123,7 @@ impl<D: Disk> Shard<D> {
             &self.round_done,
             &self.direct_wake,
             &self.background_wake,
+            &self.unlink_wake,
         ] {
             event.notify_all();
         }

@@ -57,6 +57,7 @@ pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
             if last {
                 shard.closed.set(true);
                 shard.progress.notify_all();
+                shard.unlink_wake.notify_all();
                 return;
             }
             continue;
@@ -102,7 +103,8 @@ async fn round<D: Disk>(shard: &Rc<Shard<D>>, clean: bool) -> Result<(), String>
     shard.journal_wake.notify_all();
     shard.progress.notify_all();
     shard.background_wake.notify_all();
-    cleanup::unlink(shard, &captures, deleted).await
+    cleanup::queue(shard, &mut captures, deleted);
+    Ok(())
 }
 
 /// Makes every log that changed busy; there may be more of them by the time the last one is.

@@ -80,7 +80,6 @@ pub(crate) struct Pending<D: Disk> {
     entries: VecDeque<PendingEntry<D>>,
     next_sequence: Sequence,
     entry_bytes_max: usize,
-    bytes: usize,
 }
 
 impl<D: Disk> Pending<D> {
@@ -89,7 +88,6 @@ impl<D: Disk> Pending<D> {
             entries: VecDeque::new(),
             next_sequence,
             entry_bytes_max,
-            bytes: 0,
         }
     }
 
@@ -98,9 +96,9 @@ impl<D: Disk> Pending<D> {
         self.entry_bytes_max - entry_bytes(1, 0, 0)
     }
 
-    /// Bytes of frames that wait.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+    /// The sizes of the entries, oldest first.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = u64> {
+        self.entries.iter().map(|entry| entry.bytes() as u64)
     }
 
     pub(crate) fn front(&self) -> Option<&PendingEntry<D>> {
@@ -118,9 +116,7 @@ impl<D: Disk> Pending<D> {
 
     /// The oldest entry, to be dispatched.
     pub(crate) fn pop(&mut self) -> Option<PendingEntry<D>> {
-        let entry = self.entries.pop_front()?;
-        self.bytes -= entry.frame_bytes;
-        Some(entry)
+        self.entries.pop_front()
     }
 
     /// Pieces to come go into a later entry than all pieces so far. Returns the sequence of the latter.
@@ -150,7 +146,6 @@ impl<D: Disk> Pending<D> {
             bytes <= self.frame_bytes_max(),
             "a larger frame goes as an extent"
         );
-        self.bytes += bytes;
         let entry = self.entry_for(0, bytes, now);
         entry.frame_bytes += bytes;
         entry.needs_flush |= durable;

@@ -112,6 +112,27 @@ impl Ring {
         })
     }
 
+    /// How many files stay free behind entries of these lengths that wait to be placed; `None` when not all of them
+    /// can be before a checkpoint frees a file. A file that is not filled is not free.
+    pub(crate) fn files_left(&self, waiting: impl Iterator<Item = u64>) -> Option<u32> {
+        let oldest = self.marks.front().map(|mark| mark.at.file);
+        let is_filled = |file: u32| self.filled[file as usize] == self.file_bytes;
+        if !is_filled(self.head.file) {
+            return None;
+        }
+        let behind = (1..self.files).map(|step| (self.head.file + step) % self.files);
+        let free = behind.take_while(|file| is_filled(*file) && oldest != Some(*file));
+        let free = free.count() as u32;
+        let (mut taken, mut position) = (0, self.head.position);
+        for length in waiting {
+            if position + length > self.file_bytes {
+                (taken, position) = (taken + 1, 0);
+            }
+            position += length;
+        }
+        free.checked_sub(taken)
+    }
+
     /// An entry goes to where [`Ring::place`] said.
     pub(crate) fn placed(&mut self, sequence: Sequence, at: RingPosition, length: u32, checksum: u64) {
         assert!(sequence > self.last_sequence, "sequences rise");
@@ -233,10 +254,32 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_takes_files_as_it_will_when_placed() {
+        let length = u64::from(LENGTH);
+        let waiting = |count: usize| std::iter::repeat_n(length, count);
+        let mut ring = ring();
+        assert_eq!(ring.files_left(waiting(0)), Some(2));
+        assert_eq!(ring.files_left(waiting(2)), Some(2));
+        assert_eq!(ring.files_left(waiting(3)), Some(1));
+        // An entry that does not fit the rest of a file leaves that rest.
+        assert_eq!(ring.files_left([length, 2 * length, length].into_iter()), Some(0));
+        assert_eq!(ring.files_left(waiting(7)), None);
+        for sequence in 1..=5 {
+            put(&mut ring, sequence);
+        }
+        assert_eq!(ring.files_left(waiting(1)), Some(0));
+        assert_eq!(ring.files_left(waiting(2)), None, "the first file is in use");
+        ring.free(Sequence(2));
+        assert_eq!(ring.files_left(waiting(2)), Some(0));
+        assert_eq!(ring.files_left(waiting(4)), None, "the second file is in use");
+    }
+
+    #[test]
     fn an_unfilled_file_is_not_used() {
         let mut ring = Ring::new(8192, vec![8192, 4096], RingPosition::default(), (Sequence(0), 0));
         put(&mut ring, 1);
         put(&mut ring, 2);
+        assert_eq!(ring.files_left([4096].into_iter()), None);
         assert_eq!(put(&mut ring, 3), None);
         assert_eq!(ring.next_to_fill(), Some((1, 4096)));
         ring.filled(1, 8192);

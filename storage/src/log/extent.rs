@@ -8,7 +8,7 @@ use strandline_wire::batch::BatchHeader;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::append::push_frame;
-use super::run::RunState;
+use super::run::{Run, RunState};
 use super::state::{LogInner, LogState};
 use crate::disk::Disk;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, frame_bytes};
@@ -18,6 +18,7 @@ use crate::producers::producer_batch;
 use crate::segment::Segment;
 use crate::segment::write::{RunWrite, at, publish, write_runs};
 use crate::shard::Shard;
+use crate::types::Sequence;
 
 /// Logs whose extents are written at one time.
 const LOGS_IN_FLIGHT: usize = 8;
@@ -56,8 +57,7 @@ pub(crate) async fn run<D: Disk>(shard: Rc<Shard<D>>) {
 /// Brings the waiting frames of one log into segments and journal.
 async fn drain<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> Result<(), String> {
     loop {
-        // Frames before the extent go to the segment too, and write-back takes only durable ones.
-        let before = log.state.borrow().last_sequence;
+        let before = frames_before(&log.state.borrow());
         if shard.durable(before).await.is_err() {
             return Ok(());
         }
@@ -75,6 +75,18 @@ async fn drain<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> Result<(
         if !more {
             return Ok(());
         }
+    }
+}
+
+/// What must be durable before extents are written: frames of the journal that are in no segment yet go there too, and
+/// a segment takes only durable ones. The pieces of earlier extents need not be: the journal keeps their order, so these
+/// extents are written while those are committed. The log's creation must: its folder is named by an id that a restart
+/// without the creation would give away again.
+fn frames_before<D: Disk>(state: &LogState<D>) -> Sequence {
+    let waits = |run: &Run<D>| !run.direct && matches!(run.state, RunState::Filling | RunState::Sealed);
+    match state.runs.iter().any(waits) {
+        true => state.last_sequence,
+        false => state.created,
     }
 }
 
@@ -166,7 +178,9 @@ fn finish<D: Disk>(shard: &Rc<Shard<D>>, log: &Rc<LogInner<D>>) -> bool {
     let too_large = frames
         .into_iter()
         .any(|frame| frame_bytes(frame.payload as usize) > frame_max);
-    if bytes >= shard.options.direct_bytes || too_large {
+    // They were admitted as extents: the journal need not have room for them.
+    let fits = bytes == 0 || shard.journal.borrow().has_room(bytes);
+    if bytes >= shard.options.direct_bytes || too_large || !fits {
         return true;
     }
     for at in waiting {

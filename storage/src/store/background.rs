@@ -30,6 +30,8 @@ pub(super) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
                 return shard.stop(&format!("zero-filling journal file {file} failed: {error}"));
             }
             shard.journal_wake.notify_all();
+            // Appends may wait for a filled file.
+            shard.progress.notify_all();
             shard.background_wake.notify_all();
             continue;
         }

@@ -214,6 +214,9 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             journal_ended: Cell::new(false),
             closed: Cell::new(false),
             cleanup_wanted: Cell::new(has_deleted),
+            unlinks: RefCell::new(VecDeque::new()),
+            unlink_wake: Event::new(),
+            unlinking: Cell::new(false),
             full: Cell::new(false),
             since_space_check: Cell::new(0),
             itself: itself.clone(),
@@ -227,6 +230,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         runtime.spawn(Queue::Latency, writer::run(runtime.clone(), shard.clone()));
         runtime.spawn(Queue::Latency, extent::run(shard.clone()));
         runtime.spawn(Queue::WriteBack, checkpoint::run(runtime.clone(), shard.clone()));
+        runtime.spawn(Queue::Background, checkpoint::cleanup::run(shard.clone()));
         runtime.spawn(Queue::Background, background::run(runtime.clone(), shard.clone()));
         Ok((Self { runtime, shard }, report))
     }
@@ -241,7 +245,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         shard.wake_everybody();
         loop {
             let progress = shard.progress.wait();
-            if shard.closed.get() {
+            if shard.closed.get() && !checkpoint::cleanup::is_behind(shard) {
                 break;
             }
             if let Some(stopped) = self.stopped() {

@@ -12,6 +12,7 @@ use strandline_runtime::{Monotonic, Runtime};
 use crate::budget::MemoryBudget;
 use crate::disk::Disk;
 use crate::error::{Stopped, StoreError};
+use crate::format::frame::frame_bytes;
 use crate::log::Log;
 use crate::log::run::RunState;
 use crate::shard::Shard;
@@ -118,13 +119,25 @@ impl<R: Runtime, D: Disk> Store<R, D> {
 
     fn has_room(&self, bytes: usize) -> bool {
         let shard = &self.shard;
+        if shard.full.get() {
+            // The append refuses it: nothing to wait for.
+            return true;
+        }
+        if !self.journal_has_room(bytes) {
+            return false;
+        }
         let limit = shard.budget.limit();
         let dirty = shard.counters.dirty_bytes.get() + bytes as u64;
-        // What waits for the journal must not outgrow it: a quarter of the ring is some seconds of it.
-        let waiting = (shard.journal.borrow().pending.bytes() + bytes) as u64;
-        let backlog_max = shard.journal.borrow().ring.total_bytes() / 4;
         let idle = shard.counters.dirty_bytes.get() == 0;
-        (idle || (dirty <= limit / 2 && waiting <= backlog_max)) && shard.budget.has_room(bytes as u64)
+        (idle || dirty <= limit / 2) && shard.budget.has_room(bytes as u64)
+    }
+
+    fn journal_has_room(&self, bytes: usize) -> bool {
+        let journal = self.shard.journal.borrow();
+        let frame = frame_bytes(bytes);
+        // What goes straight to a segment takes no more than its piece.
+        let direct = bytes >= self.shard.options.direct_bytes || frame > journal.pending.frame_bytes_max();
+        journal.has_room(if direct { 0 } else { frame })
     }
 
     /// Completes when the entry and all below are flushed.

@@ -21,6 +21,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use strandline_runtime::Runtime;
 use strandline_runtime::sim::{SeededRandom, SimRuntime};
@@ -82,6 +83,8 @@ struct Device {
     faults: RefCell<Faults>,
     random: RefCell<SeededRandom>,
     hook: RefCell<Option<FlushHook>>,
+    /// What a removal of a file takes besides its latency.
+    removal: Cell<Duration>,
     options: SimDiskOptions,
 }
 
@@ -111,6 +114,7 @@ impl SimDisk {
             faults: RefCell::default(),
             random: RefCell::new(SeededRandom::new(runtime.random_u64())),
             hook: RefCell::default(),
+            removal: Cell::default(),
             options,
         };
         Self {
@@ -162,6 +166,11 @@ impl SimDisk {
     /// is open; what a failed flush covered is not made durable by a later one of the same process.
     pub fn fail(&self, operation: Operation, nth: u64) {
         self.device.faults.borrow_mut().fail(operation, nth);
+    }
+
+    /// Lets the removal of a file take so much longer from now on, as that of a large one does.
+    pub fn slow_removals(&self, span: Duration) {
+        self.device.removal.set(span);
     }
 
     /// How many such operations were started.
@@ -371,6 +380,9 @@ impl Disk for SimDisk {
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let generation = self.generation();
+        self.runtime.sleep(self.device.removal.get()).await;
+        self.check_generation(generation)?;
         self.on_names(|state| {
             let node = state.names.find(path)?;
             if state.names.is_folder(node) {
