@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use strandline_wire::ErrorCode;
 use strandline_wire::batch::{
     BatchBuilder, BatchError, BatchErrorKind, BatchHeader, Codec, Compression, HEADER_SIZE, TimestampType,
-    TopicCompression, ValidatedBatch, ValidationRules, check_crc, find_timestamp, for_each_record,
-    patch_and_recrc, set_base_offset, set_leader_epoch, validate,
+    TopicCompression, ValidatedBatch, Validation, ValidationRules, check_crc, find_timestamp,
+    for_each_record, patch_and_recrc, set_base_offset, set_leader_epoch, validate,
 };
 
 const NOW: i64 = 1_700_000_000_000;
@@ -446,5 +446,54 @@ fn a_bomb_ends_at_the_cap() {
             (ErrorCode::MessageTooLarge, BatchErrorKind::DecompressedTooLarge)
         );
         assert!(validate(&bomb, &rules()).is_ok(), "{codec:?}");
+    }
+}
+
+/// A batch of 9 KB that unpacked to 100 MiB kept its shard from everything else for 6 s, one of 140 KB for 22 s.
+#[test]
+fn a_batch_that_unpacks_to_much_is_validated_in_many_steps() {
+    const STEP: usize = 64 << 10;
+    let mut builder = BatchBuilder::new().compression(Compression::from(Codec::Zstd));
+    for _ in 0..20_000 {
+        builder.record(NOW, None, Some(&[0; 100]));
+    }
+    let small = builder.finish().expect("a batch");
+    assert!(small.len() < STEP);
+    let rewritten = TopicCompression::Fixed(Compression::from(Codec::Gzip));
+    for (compression, steps_min) in [(TopicCompression::Producer, 20), (rewritten, 40)] {
+        let rules = ValidationRules {
+            compression,
+            ..rules()
+        };
+        let mut validation = Validation::new(&small, &rules).expect("a good header");
+        let mut steps = 1;
+        let validated = loop {
+            if let Some(validated) = validation.advance(STEP).expect("a good batch") {
+                break validated;
+            }
+            steps += 1;
+        };
+        assert!(steps > steps_min, "{steps} steps");
+        assert_eq!(validated, validate(&small, &rules).expect("a good batch"));
+    }
+}
+
+#[test]
+fn a_later_append_time_stands_in_the_stored_batch() {
+    for compression in [
+        TopicCompression::Producer,
+        TopicCompression::Fixed(Compression::from(Codec::Lz4)),
+    ] {
+        let rules = ValidationRules {
+            compression,
+            timestamp_type: TimestampType::LogAppendTime,
+            ..rules()
+        };
+        let sent = batch(&[1, 2]);
+        let mut validated = validate(&sent, &rules).expect("a good batch");
+        validated.set_append_time(NOW + 5);
+        let header = BatchHeader::decode(&stored(&validated)).expect("a header");
+        assert_eq!(header.max_timestamp, NOW + 5);
+        assert!(header.is_log_append_time());
     }
 }

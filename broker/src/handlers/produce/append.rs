@@ -7,7 +7,9 @@ use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::Disk;
 use strandline_storage::{AppendError, StoreError};
 use strandline_wire::ErrorCode;
-use strandline_wire::batch::{BatchError, BatchErrorKind, RecordError, ValidatedBatch, validate};
+use strandline_wire::batch::{
+    BatchError, BatchErrorKind, RecordError, ValidatedBatch, Validation, ValidationRules,
+};
 use strandline_wire::fetch::LeaderIdAndEpoch;
 use strandline_wire::produce::{FIRST_ZSTD_VERSION, ProducePartition};
 
@@ -15,6 +17,9 @@ use super::PendingProduce;
 use crate::handlers::Request;
 use crate::handlers::lookup::NotServed;
 use crate::shard::{AckWaiter, Acks, Partition, Topic};
+
+/// Unpacked bytes of a batch that are validated between two looks at the clock: well below a millisecond's worth.
+const VALIDATION_STEP_BYTES: usize = 64 << 10;
 
 /// Why one partition of a produce is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,11 +102,15 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
             );
             return Err(error.into());
         };
-        let batch = validate(records, &validation)?;
+        let mut batch = self.validate(records, &validation).await?;
         if batch.header.is_transactional() {
             return Err(no_transactions());
         }
         self.admit(batch.bytes.len()).await?;
+        if batch.header.is_log_append_time() {
+            // Records get the time of their append, which did not come before that of those appended meanwhile.
+            batch.set_append_time(shard.runtime.wall_clock_ms());
+        }
         let appended = self.store(&partition, &batch);
         let (base_offset, last_offset, log_append_time_ms) = appended.map_err(|refusal| Refusal {
             log_start_offset: partition.log.start_offset(),
@@ -128,6 +137,21 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
             }
         }
         Ok(())
+    }
+
+    /// Validates in steps, so that a batch which unpacks to a thousandfold does not keep the shard from everybody else.
+    async fn validate<'b>(
+        &self,
+        records: &'b [u8],
+        rules: &ValidationRules,
+    ) -> Result<ValidatedBatch<'b>, BatchError> {
+        let mut validation = Validation::new(records, rules)?;
+        loop {
+            if let Some(batch) = validation.advance(VALIDATION_STEP_BYTES)? {
+                return Ok(batch);
+            }
+            self.request.shard.runtime.yield_if_needed().await;
+        }
     }
 
     /// Back-pressure: waits for memory and journal space, no longer than the client does.

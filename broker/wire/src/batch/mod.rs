@@ -30,4 +30,4 @@ pub use header::{
 };
 pub use records::{Batch, Batches, Record, RecordHeaders, Records, batches, for_each_record, records};
 pub use search::{RecordPosition, find_timestamp, max_timestamp_record};
-pub use validate::{ValidatedBatch, ValidationRules, validate};
+pub use validate::{ValidatedBatch, Validation, ValidationRules, validate};

@@ -14,6 +14,8 @@ pub(crate) struct RecordStream<R> {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
+    /// Bytes that came out of the decompressor so far.
+    pub(crate) read_bytes: usize,
 }
 
 impl<R: Read> RecordStream<R> {
@@ -23,6 +25,7 @@ impl<R: Read> RecordStream<R> {
             buffer: vec![0; BUFFER].into_boxed_slice(),
             start: 0,
             end: 0,
+            read_bytes: 0,
         }
     }
 
@@ -31,7 +34,10 @@ impl<R: Read> RecordStream<R> {
         while self.start == self.end {
             match self.input.read(&mut self.buffer) {
                 Ok(0) => return Ok(&[]),
-                Ok(count) => (self.start, self.end) = (0, count),
+                Ok(count) => {
+                    (self.start, self.end) = (0, count);
+                    self.read_bytes += count;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(ScanError::Read(error)),
             }

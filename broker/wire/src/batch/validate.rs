@@ -6,11 +6,10 @@
 //! rewritten too, not only those of a compressed one.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
-use super::header::{HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT, NO_TIMESTAMP, check_crc};
-use super::rewrite::rewrite;
-use super::walk::{codec, walk};
+use super::header::{HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT, NO_TIMESTAMP, check_crc, patch_and_recrc};
+use super::rewrite::Rewrite;
+use super::walk::{RecordShape, Walk, codec};
 use super::{
     BatchError, BatchErrorKind, BatchHeader, Codec, Compression, RecordError, TimestampType, TopicCompression,
 };
@@ -69,54 +68,132 @@ pub struct ValidatedBatch<'a> {
     pub offset_of_max_timestamp: i32,
 }
 
+impl ValidatedBatch<'_> {
+    /// Gives a batch of a topic with append time a later time of append than that of its validation.
+    pub fn set_append_time(&mut self, now_ms: i64) {
+        assert!(
+            self.header.is_log_append_time(),
+            "its records have times of their own"
+        );
+        self.header.max_timestamp = now_ms;
+        match &mut self.bytes {
+            Cow::Borrowed(_) => self.header_changed = true,
+            Cow::Owned(bytes) => self.header.crc = patch_and_recrc(bytes, &self.header),
+        }
+    }
+}
+
 /// Validates a produced record set, which must be exactly one batch, and says how it shall be stored.
 ///
 /// What Kafka checks, in its order: one whole batch of magic 2, base offset 0, size, CRC; counts, flags and producer
 /// fields; then every record. The maximum timestamp as sent is never trusted.
 pub fn validate<'a>(batch: &'a [u8], rules: &ValidationRules) -> Result<ValidatedBatch<'a>, BatchError> {
-    let header = check_bounds(batch, rules)?;
-    let codec = check_header(&header, rules)?;
-    let data = &batch[HEADER_SIZE..];
-    let findings = check_records(&header, data, rules)?;
-
-    let mut stored = header;
-    stored.set_timestamp_type(rules.timestamp_type);
-    let offset_of_max_timestamp = match rules.timestamp_type {
-        TimestampType::CreateTime => {
-            stored.max_timestamp = findings.max_timestamp;
-            findings.offset_of_max_timestamp
+    let mut validation = Validation::new(batch, rules)?;
+    loop {
+        if let Some(validated) = validation.advance(usize::MAX)? {
+            return Ok(validated);
         }
-        TimestampType::LogAppendTime => {
-            stored.max_timestamp = rules.now_ms;
-            0
-        }
-    };
-    let target = match rules.compression {
-        TopicCompression::Producer => Compression::from(codec),
-        TopicCompression::Fixed(target) => target,
-    };
-    if target.codec == codec && findings.offsets_are_consecutive {
-        let header_changed = stored != header;
-        return Ok(ValidatedBatch {
-            bytes: Cow::Borrowed(batch),
-            header: stored,
-            header_changed,
-            offset_of_max_timestamp,
-        });
     }
-    let bytes = rewrite(
-        &mut stored,
-        data,
-        target,
-        rules.decompressed_max_bytes,
-        rules.max_message_bytes,
-    )?;
-    Ok(ValidatedBatch {
-        bytes: Cow::Owned(bytes),
-        header: stored,
-        header_changed: false,
-        offset_of_max_timestamp,
-    })
+}
+
+/// A validation that goes a step at a time, so that a batch which unpacks to much holds nobody up.
+pub struct Validation<'a> {
+    batch: &'a [u8],
+    rules: ValidationRules,
+    header: BatchHeader,
+    codec: Codec,
+    findings: Findings,
+    stage: Stage<'a>,
+}
+
+enum Stage<'a> {
+    Walk(Walk<'a>),
+    Rewrite(Box<Rewrite<'a>>),
+    Done,
+}
+
+impl<'a> Validation<'a> {
+    /// Looks at everything but the records; see [`validate`].
+    pub fn new(batch: &'a [u8], rules: &ValidationRules) -> Result<Self, BatchError> {
+        let header = check_bounds(batch, rules)?;
+        let codec = check_header(&header, rules)?;
+        let walk = Walk::new(&header, &batch[HEADER_SIZE..], rules.decompressed_max_bytes)?;
+        Ok(Self {
+            batch,
+            rules: *rules,
+            header,
+            codec,
+            findings: Findings::default(),
+            stage: Stage::Walk(walk),
+        })
+    }
+
+    /// Goes on for about `step_bytes` of unpacked records; the result, once there is one. Not to be called again after that.
+    pub fn advance(&mut self, step_bytes: usize) -> Result<Option<ValidatedBatch<'a>>, BatchError> {
+        match &mut self.stage {
+            Stage::Walk(walk) => {
+                let (findings, header, rules) = (&mut self.findings, &self.header, &self.rules);
+                if walk.advance(step_bytes, |index, record| {
+                    findings.add(header, rules, index, record)
+                })? {
+                    return self.walked();
+                }
+            }
+            Stage::Rewrite(rewrite) => {
+                if rewrite.advance(step_bytes)? {
+                    return self.rewritten().map(Some);
+                }
+            }
+            Stage::Done => {}
+        }
+        Ok(None)
+    }
+
+    /// All records are well formed: says how the batch shall be stored, or begins to write it anew.
+    fn walked(&mut self) -> Result<Option<ValidatedBatch<'a>>, BatchError> {
+        std::mem::take(&mut self.findings.refusal).into_result()?;
+        let (rules, header) = (&self.rules, self.header);
+        let mut stored = header;
+        stored.set_timestamp_type(rules.timestamp_type);
+        match rules.timestamp_type {
+            TimestampType::CreateTime => stored.max_timestamp = self.findings.max_timestamp,
+            TimestampType::LogAppendTime => {
+                stored.max_timestamp = rules.now_ms;
+                self.findings.offset_of_max_timestamp = 0;
+            }
+        }
+        let target = match rules.compression {
+            TopicCompression::Producer => Compression::from(self.codec),
+            TopicCompression::Fixed(target) => target,
+        };
+        if target.codec == self.codec && self.findings.offsets_are_consecutive {
+            self.stage = Stage::Done;
+            return Ok(Some(ValidatedBatch {
+                bytes: Cow::Borrowed(self.batch),
+                header: stored,
+                header_changed: stored != header,
+                offset_of_max_timestamp: self.findings.offset_of_max_timestamp,
+            }));
+        }
+        let data = &self.batch[HEADER_SIZE..];
+        let (unpacked_max, size_max) = (rules.decompressed_max_bytes, rules.max_message_bytes);
+        let rewrite = Rewrite::new(stored, data, target, unpacked_max, size_max)?;
+        self.stage = Stage::Rewrite(Box::new(rewrite));
+        Ok(None)
+    }
+
+    fn rewritten(&mut self) -> Result<ValidatedBatch<'a>, BatchError> {
+        let Stage::Rewrite(rewrite) = std::mem::replace(&mut self.stage, Stage::Done) else {
+            unreachable!("called while a batch is written anew");
+        };
+        let (bytes, header) = rewrite.finish()?;
+        Ok(ValidatedBatch {
+            bytes: Cow::Owned(bytes),
+            header,
+            header_changed: false,
+            offset_of_max_timestamp: self.findings.offset_of_max_timestamp,
+        })
+    }
 }
 
 /// The record set is one whole batch of magic 2, not too large and undamaged.
@@ -234,43 +311,46 @@ fn check_producer(header: &BatchHeader) -> Result<(), BatchError> {
     Ok(())
 }
 
-/// What the walk over the records found.
+/// What the walk over the records found. All records that break a rule are named, up to a limit.
 struct Findings {
     max_timestamp: i64,
     offset_of_max_timestamp: i32,
     offsets_are_consecutive: bool,
+    refusal: Refusal,
 }
 
-/// Walks every record. All records that break a rule are named, up to a limit.
-fn check_records(header: &BatchHeader, data: &[u8], rules: &ValidationRules) -> Result<Findings, BatchError> {
-    let mut findings = Findings {
-        max_timestamp: NO_TIMESTAMP,
-        offset_of_max_timestamp: 0,
-        offsets_are_consecutive: true,
-    };
-    let mut refusal = Refusal::default();
-    walk(header, data, rules.decompressed_max_bytes, |index, record| {
+impl Default for Findings {
+    fn default() -> Self {
+        Self {
+            max_timestamp: NO_TIMESTAMP,
+            offset_of_max_timestamp: 0,
+            offsets_are_consecutive: true,
+            refusal: Refusal::default(),
+        }
+    }
+}
+
+impl Findings {
+    #[inline]
+    fn add(&mut self, header: &BatchHeader, rules: &ValidationRules, index: i32, record: RecordShape) {
         let timestamp = header.timestamp_of(record.timestamp_delta);
         if rules.compacted && !record.has_key {
-            refusal.add(index, BatchErrorKind::InvalidRecord, || {
+            self.refusal.add(index, BatchErrorKind::InvalidRecord, || {
                 "a compacted topic needs a key in every record".into()
             });
         } else if !rules.allows(timestamp) {
-            refusal.add(index, BatchErrorKind::InvalidTimestamp, || {
+            self.refusal.add(index, BatchErrorKind::InvalidTimestamp, || {
                 let first = rules.now_ms.saturating_sub(rules.before_max_ms);
                 let last = rules.now_ms.saturating_add(rules.after_max_ms);
                 format!("timestamp {timestamp} is outside [{first}, {last}]")
             });
         }
-        if timestamp > findings.max_timestamp {
-            findings.max_timestamp = timestamp;
-            findings.offset_of_max_timestamp = index;
+        if timestamp > self.max_timestamp {
+            self.max_timestamp = timestamp;
+            self.offset_of_max_timestamp = index;
         }
-        findings.offsets_are_consecutive &= record.offset_delta == index;
-        ControlFlow::<()>::Continue(())
-    })?;
-    refusal.into_result()?;
-    Ok(findings)
+        self.offsets_are_consecutive &= record.offset_delta == index;
+    }
 }
 
 impl ValidationRules {

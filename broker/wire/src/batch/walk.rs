@@ -146,6 +146,65 @@ fn walk_compressed<B>(
     Ok(None)
 }
 
+/// A walk over a batch's records that goes a step at a time: what a client sends may unpack to a thousandfold, and nothing
+/// else on the thread goes on meanwhile.
+pub(crate) struct Walk<'a> {
+    record_count: i32,
+    source: Source<'a>,
+}
+
+enum Source<'a> {
+    Plain(&'a [u8]),
+    Compressed(Box<RecordStream<Decompressor<'a>>>, i32),
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(
+        header: &BatchHeader,
+        data: &'a [u8],
+        decompressed_max_bytes: usize,
+    ) -> Result<Self, BatchError> {
+        let source = match codec(header)? {
+            Codec::None => Source::Plain(data),
+            codec => Source::Compressed(Box::new(open_stream(codec, data, decompressed_max_bytes)?), 0),
+        };
+        Ok(Self {
+            record_count: header.record_count,
+            source,
+        })
+    }
+
+    /// Walks records until about `step_bytes` were unpacked; whether that was all. A plain batch, as large as a request at
+    /// most, takes one step.
+    pub(crate) fn advance(
+        &mut self,
+        step_bytes: usize,
+        mut visit: impl FnMut(i32, RecordShape),
+    ) -> Result<bool, BatchError> {
+        let (stream, index) = match &mut self.source {
+            Source::Plain(data) => {
+                walk_plain(self.record_count, data, |index, shape| {
+                    visit(index, shape);
+                    ControlFlow::<()>::Continue(())
+                })?;
+                return Ok(true);
+            }
+            Source::Compressed(stream, index) => (stream, index),
+        };
+        let until = stream.read_bytes.saturating_add(step_bytes);
+        while *index < self.record_count {
+            if stream.read_bytes >= until {
+                return Ok(false);
+            }
+            let shape = stream.shape().map_err(|error| scan_error(error, *index))?;
+            visit(*index, shape);
+            *index += 1;
+        }
+        end_stream(stream, self.record_count)?;
+        Ok(true)
+    }
+}
+
 /// Opens the records of a batch as a stream, whatever the codec.
 pub(crate) fn open_stream(
     codec: Codec,
