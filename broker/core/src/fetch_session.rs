@@ -21,6 +21,9 @@ pub const INITIAL_EPOCH: i32 = 0;
 pub const FINAL_EPOCH: i32 = -1;
 
 const NONE: u32 = u32::MAX;
+/// What one partition of a session takes besides its topic's name: its slot, and its place in the index at the load that
+/// a hash map has after it grew.
+const PARTITION_BYTES: usize = 256;
 
 /// How a request names a topic: by name below version 13 of Fetch, by id from then on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +41,16 @@ pub struct PartitionKey {
     pub topic: TopicKey,
     /// The partition's number.
     pub partition: i32,
+}
+
+impl PartitionKey {
+    fn bytes(&self) -> usize {
+        PARTITION_BYTES
+            + match &self.topic {
+                TopicKey::Name(name) => name.len(),
+                TopicKey::Id(_) => 0,
+            }
+    }
 }
 
 /// What a client wants of a partition.
@@ -97,6 +110,8 @@ pub struct FetchPartitions {
     free: Vec<u32>,
     first: u32,
     last: u32,
+    /// Of every slot, free ones included: a slab does not shrink.
+    bytes: usize,
 }
 
 impl Default for FetchPartitions {
@@ -107,6 +122,7 @@ impl Default for FetchPartitions {
             free: Vec::new(),
             first: NONE,
             last: NONE,
+            bytes: 0,
         }
     }
 }
@@ -136,8 +152,10 @@ impl FetchPartitions {
             previous: NONE,
             next: NONE,
         };
+        self.bytes += key.bytes();
         let slot = match self.free.pop() {
             Some(slot) => {
+                self.bytes -= self.slots[slot as usize].key.bytes();
                 self.slots[slot as usize] = entry;
                 slot
             }
@@ -259,6 +277,7 @@ struct Session {
     created_ms: i64,
     last_used_ms: i64,
     size: usize,
+    bytes: usize,
     /// `None` while a fetch has them.
     partitions: Option<FetchPartitions>,
 }
@@ -274,9 +293,11 @@ pub struct SessionRequest {
     pub uses_topic_ids: bool,
 }
 
-/// The sessions of one shard, at most as many as it has slots.
+/// The sessions of one shard, at most as many as it has slots, and of no more memory than it may have.
 pub struct FetchSessionCache {
     slots: usize,
+    bytes_max: usize,
+    bytes: usize,
     sessions: HashMap<i32, Session>,
     /// By last use, for giving way to newer ones.
     by_use: BTreeMap<(i64, i32), ()>,
@@ -286,10 +307,13 @@ pub struct FetchSessionCache {
 }
 
 impl FetchSessionCache {
-    /// A cache of `slots` sessions (`max.incremental.fetch.session.cache.slots`).
-    pub fn new(slots: usize) -> Self {
+    /// A cache of `slots` sessions (`max.incremental.fetch.session.cache.slots`), whose partitions take at most
+    /// `bytes_max` together: the number of sessions alone bounds nothing, since clients choose how many partitions each has.
+    pub fn new(slots: usize, bytes_max: usize) -> Self {
         Self {
             slots,
+            bytes_max,
+            bytes: 0,
             sessions: HashMap::new(),
             by_use: BTreeMap::new(),
             by_size: BTreeMap::new(),
@@ -305,6 +329,11 @@ impl FetchSessionCache {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
+    }
+
+    /// What their partitions take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many sessions gave way to others.
@@ -352,7 +381,9 @@ impl FetchSessionCache {
         forgotten.for_each(|key| {
             partitions.remove(&key);
         });
-        if partitions.is_empty() {
+        let others = self.bytes - session.bytes;
+        // Beyond the memory of all sessions this one ends: its client gets its data, and asks for a new session.
+        if partitions.is_empty() || others + partitions.bytes > self.bytes_max {
             self.remove(request.session_id);
             return Ok(FetchContext {
                 kind: ContextKind::Sessionless,
@@ -361,6 +392,8 @@ impl FetchSessionCache {
         }
         session.epoch = next_epoch(session.epoch);
         let epoch = session.epoch;
+        self.bytes = others + partitions.bytes;
+        session.bytes = partitions.bytes;
         self.touch(request.session_id, partitions.len(), now_ms);
         let kind = ContextKind::Incremental {
             session_id: request.session_id,
@@ -413,6 +446,14 @@ impl FetchSessionCache {
         now_ms: i64,
         mut random_id: impl FnMut() -> i32,
     ) -> i32 {
+        if partitions.bytes > self.bytes_max {
+            return NO_SESSION;
+        }
+        while self.bytes + partitions.bytes > self.bytes_max {
+            if !self.try_evict_stale(now_ms) {
+                return NO_SESSION;
+            }
+        }
         if self.sessions.len() >= self.slots && !self.try_evict(partitions.len(), now_ms) {
             return NO_SESSION;
         }
@@ -422,13 +463,15 @@ impl FetchSessionCache {
                 break id;
             }
         };
-        let size = partitions.len();
+        let (size, bytes) = (partitions.len(), partitions.bytes);
+        self.bytes += bytes;
         let session = Session {
             uses_topic_ids,
             epoch: next_epoch(INITIAL_EPOCH),
             created_ms: now_ms,
             last_used_ms: now_ms,
             size,
+            bytes,
             partitions: Some(partitions),
         };
         self.sessions.insert(id, session);
@@ -440,17 +483,28 @@ impl FetchSessionCache {
     /// those that have lived long enough and are smaller. Young busy sessions never give way, so that clients
     /// beyond the slots get data without a session rather than evict each other for ever (KAFKA-9137).
     fn try_evict(&mut self, size: usize, now_ms: i64) -> bool {
-        let stalest = self.by_use.keys().next().copied();
-        let victim = match stalest {
-            Some((used_ms, id)) if now_ms - used_ms > SESSION_EVICTION_MS => id,
-            _ => match self.by_size.keys().next() {
-                Some(&(smallest, id)) if size > smallest => id,
-                _ => return false,
-            },
-        };
-        self.remove(victim);
-        self.evictions += 1;
+        if self.try_evict_stale(now_ms) {
+            return true;
+        }
+        match self.by_size.keys().next() {
+            Some(&(smallest, id)) if size > smallest => self.evict(id),
+            _ => return false,
+        }
         true
+    }
+
+    /// Ends the session that is unused for longest, if that is long enough.
+    fn try_evict_stale(&mut self, now_ms: i64) -> bool {
+        match self.by_use.keys().next() {
+            Some(&(used_ms, id)) if now_ms - used_ms > SESSION_EVICTION_MS => self.evict(id),
+            _ => return false,
+        }
+        true
+    }
+
+    fn evict(&mut self, id: i32) {
+        self.remove(id);
+        self.evictions += 1;
     }
 
     fn touch(&mut self, id: i32, size: usize, now_ms: i64) {
@@ -469,6 +523,7 @@ impl FetchSessionCache {
 
     fn remove(&mut self, id: i32) {
         if let Some(session) = self.sessions.remove(&id) {
+            self.bytes -= session.bytes;
             self.by_use.remove(&(session.last_used_ms, id));
             self.by_size.remove(&(session.size, id));
         }

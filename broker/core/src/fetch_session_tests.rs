@@ -101,7 +101,7 @@ fn open(cache: &mut FetchSessionCache, named: &[i32], now: i64) -> i32 {
 
 #[test]
 fn an_incremental_answer_holds_only_news() {
-    let mut cache = FetchSessionCache::new(10);
+    let mut cache = FetchSessionCache::new(10, usize::MAX);
     let id = open(&mut cache, &[0, 1, 2], 0);
     assert_ne!(id, NO_SESSION);
     let context = begin(&mut cache, request(id, 1), &[], 1).ok().unwrap();
@@ -115,7 +115,7 @@ fn an_incremental_answer_holds_only_news() {
 
 #[test]
 fn a_partition_that_returned_data_moves_to_the_end() {
-    let mut cache = FetchSessionCache::new(10);
+    let mut cache = FetchSessionCache::new(10, usize::MAX);
     let id = open(&mut cache, &[0, 1, 2], 0);
     let context = begin(&mut cache, request(id, 1), &[], 0).ok().unwrap();
     answer(&mut cache, context, 0, |p| {
@@ -132,7 +132,7 @@ fn a_partition_that_returned_data_moves_to_the_end() {
 
 #[test]
 fn a_partition_is_sent_again_once_its_error_goes() {
-    let mut cache = FetchSessionCache::new(10);
+    let mut cache = FetchSessionCache::new(10, usize::MAX);
     let id = open(&mut cache, &[0], 0);
     let failed = PartitionOutcome {
         is_error: true,
@@ -149,7 +149,7 @@ fn a_partition_is_sent_again_once_its_error_goes() {
 
 #[test]
 fn wrong_ids_epochs_and_kinds_are_refused() {
-    let mut cache = FetchSessionCache::new(10);
+    let mut cache = FetchSessionCache::new(10, usize::MAX);
     let id = open(&mut cache, &[0], 0);
     assert_eq!(
         begin(&mut cache, request(id + 1, 1), &[], 0).err(),
@@ -182,7 +182,7 @@ fn wrong_ids_epochs_and_kinds_are_refused() {
 
 #[test]
 fn the_final_epoch_closes_the_session_and_still_serves() {
-    let mut cache = FetchSessionCache::new(10);
+    let mut cache = FetchSessionCache::new(10, usize::MAX);
     let id = open(&mut cache, &[0], 0);
     let context = begin(&mut cache, request(id, FINAL_EPOCH), &[3], 0).ok().unwrap();
     assert_eq!(
@@ -198,7 +198,7 @@ fn the_final_epoch_closes_the_session_and_still_serves() {
 
 #[test]
 fn forgetting_the_last_partition_ends_the_session() {
-    let mut cache = FetchSessionCache::new(10);
+    let mut cache = FetchSessionCache::new(10, usize::MAX);
     let id = open(&mut cache, &[0, 1], 0);
     let gone = [key(0), key(1)];
     let context = cache
@@ -212,7 +212,7 @@ fn forgetting_the_last_partition_ends_the_session() {
 /// KAFKA-9137: busy sessions were evicted by newcomers, and all clients looped on session errors.
 #[test]
 fn young_sessions_stay_and_newcomers_get_data_without_a_session() {
-    let mut cache = FetchSessionCache::new(2);
+    let mut cache = FetchSessionCache::new(2, usize::MAX);
     let first = open(&mut cache, &[0], 0);
     open(&mut cache, &[0], 0);
     let context = begin(&mut cache, request(0, 0), &[0, 1, 2], 1000).ok().unwrap();
@@ -230,13 +230,50 @@ fn young_sessions_stay_and_newcomers_get_data_without_a_session() {
 
 #[test]
 fn an_old_small_session_gives_way_to_a_larger_one() {
-    let mut cache = FetchSessionCache::new(1);
+    let mut cache = FetchSessionCache::new(1, usize::MAX);
     let small = open(&mut cache, &[0], 0);
     let later = SESSION_EVICTION_MS + 1;
     let context = begin(&mut cache, request(small, 1), &[], later).ok().unwrap();
     answer(&mut cache, context, later, |_| quiet(5));
     assert_eq!(open(&mut cache, &[0], later), NO_SESSION);
     assert_ne!(open(&mut cache, &[0, 1], later), NO_SESSION);
+}
+
+/// Sessions were bounded by number alone: a thousand fetches of 1 MiB kept gigabytes.
+#[test]
+fn the_partitions_of_all_sessions_are_bounded() {
+    let per_partition = key(0).bytes();
+    let mut cache = FetchSessionCache::new(1000, 10 * per_partition);
+    let all: Vec<i32> = (0..11).collect();
+    assert_eq!(open(&mut cache, &all, 0), NO_SESSION, "too large for an empty cache");
+    let first = open(&mut cache, &all[..6], 0);
+    assert_ne!(first, NO_SESSION);
+    assert_eq!(open(&mut cache, &all[..5], 1), NO_SESSION, "nobody young gives way");
+    let second = open(&mut cache, &all[..4], 1);
+    assert_ne!(second, NO_SESSION);
+    assert_eq!(cache.bytes(), 10 * per_partition);
+
+    // One that grows beyond ends, and its client gets all that it asked for.
+    let context = begin(&mut cache, request(second, 1), &[4], 2).ok().unwrap();
+    assert_eq!(
+        answer(&mut cache, context, 2, |_| quiet(5)),
+        (NO_SESSION, vec![0, 1, 2, 3, 4])
+    );
+    assert_eq!(cache.bytes(), 6 * per_partition);
+
+    // What a session forgot, its slab still holds.
+    let gone: Vec<_> = (0..5).map(key).collect();
+    let context = cache
+        .begin(request(first, 1), std::iter::empty(), gone.into_iter(), 3)
+        .ok()
+        .unwrap();
+    answer(&mut cache, context, 3, |_| quiet(5));
+    assert_eq!(cache.bytes(), 6 * per_partition);
+
+    // A stale one gives way.
+    let later = SESSION_EVICTION_MS + 4;
+    assert_ne!(open(&mut cache, &all[..10], later), NO_SESSION);
+    assert_eq!((cache.len(), cache.bytes()), (1, 10 * per_partition));
 }
 
 #[test]
