@@ -8,7 +8,7 @@ use strandline_wire::protocol::StrBytes;
 
 use super::context::{AdminContext, shard_timeout};
 use super::resource;
-use super::text::Refusal;
+use super::text::{Refusal, duplicates};
 
 /// The request has no time of its own.
 const TIMEOUT_MS: i32 = 10_000;
@@ -67,17 +67,19 @@ pub(super) async fn decide(
     changes: Vec<Result<ConfigChange, Refusal>>,
     validate_only: bool,
 ) -> Vec<Result<(), Refusal>> {
-    let twice = |resource: &(i8, StrBytes)| named.iter().filter(|other| *other == resource).count() > 1;
+    let twice = duplicates(named.iter().map(|(kind, name)| (*kind, name.as_str())));
     let changes: Vec<Result<ConfigChange, Refusal>> = changes
         .into_iter()
         .zip(&named)
-        .map(|(change, resource)| match twice(resource) {
-            true => Err(Refusal::new(
-                ErrorCode::InvalidRequest,
-                "the request names this resource twice",
-            )),
-            false => change,
-        })
+        .map(
+            |(change, (kind, name))| match twice.contains(&(*kind, name.as_str())) {
+                true => Err(Refusal::new(
+                    ErrorCode::InvalidRequest,
+                    "the request names this resource twice",
+                )),
+                false => change,
+            },
+        )
         .collect();
     let accepted: Vec<ConfigChange> = changes.iter().flatten().cloned().collect();
     let count = accepted.len();

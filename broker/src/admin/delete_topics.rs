@@ -7,7 +7,7 @@ use strandline_wire::messages::delete_topics_response::{DeletableTopicResult, De
 use uuid::Uuid;
 
 use super::context::{AdminContext, shard_timeout};
-use super::text::{Refusal, topic_name};
+use super::text::{Refusal, duplicates, topic_name};
 
 /// From this version on a disabled deletion has a code of its own.
 const VERSION_WITH_DELETION_DISABLED: i16 = 3;
@@ -19,10 +19,11 @@ pub async fn handle(
     version: i16,
 ) -> DeleteTopicsResponse {
     let asked = references(&request);
+    let twice = duplicates(asked.iter().map(key));
     let checked: Vec<Result<TopicReference, Refusal>> = asked
         .iter()
-        .enumerate()
-        .map(|(index, (name, id))| check(context, &asked, index, name.as_deref(), *id, version))
+        .map(key)
+        .map(|(name, id)| check(context, twice.contains(&(name, id)), name, id, version))
         .collect();
     let topics: Vec<TopicReference> = checked.iter().flatten().cloned().collect();
     let count = topics.len();
@@ -74,10 +75,13 @@ fn references(request: &DeleteTopicsRequest) -> Vec<(Option<String>, Uuid)> {
     names.chain(states).collect()
 }
 
+fn key((name, id): &(Option<String>, Uuid)) -> (Option<&str>, Uuid) {
+    (name.as_deref(), *id)
+}
+
 fn check(
     context: &AdminContext<'_>,
-    asked: &[(Option<String>, Uuid)],
-    index: usize,
+    is_named_twice: bool,
     name: Option<&str>,
     id: Uuid,
     version: i16,
@@ -92,12 +96,7 @@ fn check(
             "deletion of topics is turned off: delete.topic.enable is false",
         ));
     }
-    let again = |other: &(Option<String>, Uuid)| other.0.as_deref() == name && other.1 == id;
-    if asked
-        .iter()
-        .enumerate()
-        .any(|(other, topic)| other != index && again(topic))
-    {
+    if is_named_twice {
         return Err(Refusal::new(
             ErrorCode::InvalidRequest,
             "the request names this topic twice",

@@ -1,5 +1,7 @@
 //! DescribeConfigs (32).
 
+use std::collections::BTreeSet;
+
 use strandline_core::metadata::ConfigResource;
 use strandline_wire::messages::describe_configs_request::{DescribeConfigsRequest, DescribeConfigsResource};
 use strandline_wire::messages::describe_configs_response::{
@@ -17,7 +19,12 @@ pub async fn handle(
     request: DescribeConfigsRequest,
     _version: i16,
 ) -> DescribeConfigsResponse {
-    let results = request.resources.iter().map(|resource| {
+    // One that is named twice is answered once: an answer grows with what there is, not with what is asked.
+    let mut seen = BTreeSet::new();
+    let once = |resource: &&DescribeConfigsResource| {
+        seen.insert((resource.resource_type, resource.resource_name.clone()))
+    };
+    let results = request.resources.iter().filter(once).map(|resource| {
         let answer = DescribeConfigsResult::default()
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone());
@@ -51,7 +58,8 @@ fn describe(context: &AdminContext<'_>, asked: &DescribeConfigsResource) -> Resu
     };
     // An empty list asks for everything, as a missing one does.
     if let Some(keys) = asked.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {
-        entries.retain(|entry| keys.iter().any(|key| key.as_str() == entry.key.name));
+        let keys: BTreeSet<&str> = keys.iter().map(|key| key.as_str()).collect();
+        entries.retain(|entry| keys.contains(entry.key.name));
     }
     Ok(entries)
 }

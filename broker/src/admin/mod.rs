@@ -19,7 +19,7 @@ pub mod metadata;
 mod operations;
 mod resource;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
 mod topology;
 

@@ -46,7 +46,7 @@ pub(super) fn topic_name(name: &str) -> TopicName {
 }
 
 /// The first of each name that comes again.
-pub(super) fn duplicates<'a>(names: impl Iterator<Item = &'a str>) -> std::collections::BTreeSet<&'a str> {
+pub(super) fn duplicates<T: Ord + Copy>(names: impl Iterator<Item = T>) -> std::collections::BTreeSet<T> {
     let mut seen = std::collections::BTreeSet::new();
     names.filter(|name| !seen.insert(*name)).collect()
 }

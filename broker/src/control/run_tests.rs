@@ -117,7 +117,11 @@ fn a_created_topic_is_answered_once_every_shard_serves_it() {
     let simulation = Simulation::new(1);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let node = node(&runtime, Database::open_backend(InMemoryBackend::new()).unwrap()).await;
+        let node = node(
+            &runtime,
+            Database::open_backend(|| Ok(InMemoryBackend::new())).unwrap(),
+        )
+        .await;
         let seen = run_shards(&runtime, node.shards);
         let client = node.client;
         let control = node.control.run();
@@ -226,7 +230,11 @@ fn a_shard_that_cannot_start_stops_the_node() {
     let simulation = Simulation::new(1);
     let runtime = simulation.runtime("node");
     let ended = simulation.run_until(async move {
-        let mut node = node(&runtime, Database::open_backend(InMemoryBackend::new()).unwrap()).await;
+        let mut node = node(
+            &runtime,
+            Database::open_backend(|| Ok(InMemoryBackend::new())).unwrap(),
+        )
+        .await;
         let refused = node.shards.pop().unwrap();
         run_shards(&runtime, node.shards);
         refused
@@ -242,7 +250,11 @@ fn logs_that_are_ahead_of_the_quorum_are_refused() {
     let simulation = Simulation::new(1);
     let runtime = simulation.runtime("node");
     let ended = simulation.run_until(async move {
-        let mut node = node(&runtime, Database::open_backend(InMemoryBackend::new()).unwrap()).await;
+        let mut node = node(
+            &runtime,
+            Database::open_backend(|| Ok(InMemoryBackend::new())).unwrap(),
+        )
+        .await;
         let ahead = node.shards.pop().unwrap();
         run_shards(&runtime, node.shards);
         let started = StartedShard {
@@ -269,7 +281,11 @@ fn a_seed_gives_one_history() {
         let simulation = Simulation::new(seed);
         let runtime = simulation.runtime("node");
         let image: ClusterImage = simulation.run_until(async move {
-            let node = node(&runtime, Database::open_backend(InMemoryBackend::new()).unwrap()).await;
+            let node = node(
+                &runtime,
+                Database::open_backend(|| Ok(InMemoryBackend::new())).unwrap(),
+            )
+            .await;
             run_shards(&runtime, node.shards);
             let proposer = async {
                 node.ready.await.unwrap();

@@ -63,10 +63,15 @@ const COUNTERS: [Figure; 5] = [
     }),
 ];
 
-const GAUGES: [Figure; 6] = [
+const GAUGES: [Figure; 7] = [
     ("connections", "Open connections of the shard", |report| {
         report.connections
     }),
+    (
+        "storage_stopped",
+        "1 once a failed write or flush stopped the shard's storage",
+        |report| u64::from(report.storage_stopped),
+    ),
     (
         "journal_used_bytes",
         "Bytes of the journal that no segment holds yet",

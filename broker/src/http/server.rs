@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -14,6 +15,7 @@ use strandline_runtime::mailbox::Sender;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, oneshot};
+use tokio::time::timeout;
 
 use super::metrics;
 use crate::config::BrokerConfig;
@@ -23,6 +25,9 @@ use crate::node::context::{ImageSlot, ShardMessage};
 use crate::node::report::ShardReport;
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A shard that does not answer for so long serves nobody.
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The endpoint could not be bound.
 #[derive(Debug, Error)]
@@ -46,8 +51,8 @@ struct Endpoint {
     images: ImageSlot,
     node: strandline_core::metadata::NodeId,
     connections: ConnectionLimits,
-    /// One scrape at a time: a shard's mailbox is no place for a crowd of them.
-    scrape: Mutex<()>,
+    /// One question to the shards at a time: a mailbox is no place for a crowd of them.
+    asking: Arc<Mutex<()>>,
 }
 
 impl Server {
@@ -72,7 +77,7 @@ impl Server {
             images,
             node: config.node_id,
             connections,
-            scrape: Mutex::new(()),
+            asking: Arc::default(),
         });
         Ok(Some(Self {
             listener,
@@ -101,23 +106,44 @@ impl Server {
     }
 }
 
-/// Ready while every shard of the node is registered and unfenced.
-async fn ready(State(endpoint): State<Arc<Endpoint>>) -> (StatusCode, &'static str) {
+/// Ready while every shard of the node is registered, unfenced, answers, and has its storage.
+async fn ready(State(endpoint): State<Arc<Endpoint>>) -> (StatusCode, String) {
+    match reason_not_ready(&endpoint).await {
+        None => (StatusCode::OK, "ready\n".to_owned()),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+    }
+}
+
+async fn reason_not_ready(endpoint: &Arc<Endpoint>) -> Option<String> {
     let image = endpoint.images.latest();
-    let mut live = 0..endpoint.shards.len() as u32;
+    let mut shards = 0..endpoint.shards.len() as u32;
     let serves = |shard| {
         image
             .broker(endpoint.node.broker(shard))
             .is_some_and(|broker| !broker.fenced)
     };
-    match live.all(serves) {
-        true => (StatusCode::OK, "ready\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
+    if !shards.all(serves) {
+        return Some("starting".to_owned());
     }
+    let Ok(reports) = timeout(READY_TIMEOUT, ask(endpoint)).await else {
+        return Some(format!(
+            "a shard did not answer within {} s",
+            READY_TIMEOUT.as_secs()
+        ));
+    };
+    if reports.len() < endpoint.shards.len() {
+        return Some("a shard has ended".to_owned());
+    }
+    let stopped = reports.iter().find(|(_, report)| report.storage_stopped)?;
+    Some(format!(
+        "the storage of shard {} has stopped: the log names the reason",
+        stopped.0
+    ))
 }
 
-async fn scrape(State(endpoint): State<Arc<Endpoint>>) -> Response {
-    let _one = endpoint.scrape.lock().await;
+/// Every shard's report; of those that live.
+async fn ask(endpoint: &Arc<Endpoint>) -> Vec<(u32, ShardReport)> {
+    let turn = endpoint.asking.clone().lock_owned().await;
     let mut waiting = Vec::new();
     for shard in &endpoint.shards {
         let (reply, report) = oneshot::channel();
@@ -125,12 +151,20 @@ async fn scrape(State(endpoint): State<Arc<Endpoint>>) -> Response {
         let _ = shard.send(ShardMessage::Report(reply));
         waiting.push(report);
     }
-    let mut reports: Vec<(u32, ShardReport)> = Vec::new();
-    for (shard, report) in (0..).zip(waiting) {
-        if let Ok(report) = report.await {
-            reports.push((shard, report));
+    let collect = async move {
+        let _turn = turn;
+        let mut reports = Vec::new();
+        for (shard, report) in (0..).zip(waiting) {
+            reports.extend(report.await.ok().map(|report| (shard, report)));
         }
-    }
+        reports
+    };
+    // The turn ends with the last report, not with a client that went away: each mailbox holds one question at most.
+    tokio::spawn(collect).await.unwrap_or_default()
+}
+
+async fn scrape(State(endpoint): State<Arc<Endpoint>>) -> Response {
+    let reports = ask(&endpoint).await;
     let (node, image, connections) = (
         endpoint.node,
         endpoint.images.latest(),
@@ -141,5 +175,84 @@ async fn scrape(State(endpoint): State<Arc<Endpoint>>) -> Response {
     match page.unwrap_or(Err(std::fmt::Error)) {
         Ok(page) => ([(header::CONTENT_TYPE, METRICS_TYPE)], page).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use strandline_core::metadata::NodeId;
+    use strandline_runtime::mailbox::{Receiver, mailbox};
+
+    use super::*;
+    use crate::admin::tests::serving;
+
+    fn endpoint(shards: u32) -> (Arc<Endpoint>, Vec<Receiver<ShardMessage>>) {
+        let (shards, mailboxes): (Vec<_>, Vec<_>) = (0..shards).map(|_| mailbox(4)).unzip();
+        let endpoint = Endpoint {
+            images: ImageSlot::new(Arc::new(serving(shards.len() as u32))),
+            shards,
+            node: NodeId(1),
+            connections: ConnectionLimits::default(),
+            asking: Arc::default(),
+        };
+        (Arc::new(endpoint), mailboxes)
+    }
+
+    fn answer(mailbox: &mut Receiver<ShardMessage>, report: ShardReport) {
+        let Some(ShardMessage::Report(reply)) = mailbox.try_receive() else {
+            panic!("the shard was not asked")
+        };
+        reply.send(report).unwrap();
+    }
+
+    #[tokio::test]
+    async fn clients_that_went_away_leave_one_question_in_a_mailbox() {
+        let (endpoint, mut mailboxes) = endpoint(1);
+        for _ in 0..100 {
+            assert!(ask(&endpoint).now_or_never().is_none());
+        }
+        let stays = tokio::spawn(async move { ask(&endpoint).await });
+        answer(&mut mailboxes[0], ShardReport::default());
+        assert!(
+            mailboxes[0].try_receive().is_none(),
+            "a second question came before the first was answered"
+        );
+        while !stays.is_finished() {
+            tokio::task::yield_now().await;
+            if let Some(ShardMessage::Report(reply)) = mailboxes[0].try_receive() {
+                reply.send(ShardReport::default()).unwrap();
+            }
+        }
+        assert_eq!(stays.await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_node_is_not_ready_with_a_stopped_storage_or_an_ended_shard() {
+        let stopped = ShardReport {
+            storage_stopped: true,
+            ..ShardReport::default()
+        };
+        let (endpoint, mut mailboxes) = endpoint(2);
+        let cases = [
+            (ShardReport::default(), None),
+            (stopped, Some("the storage of shard 1 has stopped")),
+        ];
+        for (report, expected) in cases {
+            let mut asked = std::pin::pin!(reason_not_ready(&endpoint));
+            assert!((&mut asked).now_or_never().is_none());
+            answer(&mut mailboxes[0], ShardReport::default());
+            answer(&mut mailboxes[1], report);
+            let reason = asked.await;
+            match expected {
+                None => assert_eq!(reason, None),
+                Some(text) => assert!(reason.unwrap().starts_with(text)),
+            }
+        }
+        mailboxes.pop();
+        let mut asked = std::pin::pin!(reason_not_ready(&endpoint));
+        assert!((&mut asked).now_or_never().is_none());
+        answer(&mut mailboxes[0], ShardReport::default());
+        assert_eq!(asked.await.as_deref(), Some("a shard has ended"));
     }
 }

@@ -111,6 +111,8 @@ pub struct ShardReport {
     pub memory_used_bytes: u64,
     /// Size of the memory budget.
     pub memory_budget_bytes: u64,
+    /// A failed write or flush stopped the storage: every partition answers KAFKA_STORAGE_ERROR.
+    pub storage_stopped: bool,
     /// Every replica.
     pub partitions: Vec<PartitionReport>,
 }

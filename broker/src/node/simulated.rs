@@ -61,7 +61,7 @@ pub async fn start(
 ) -> Result<SimulatedNode, SimulatedStartError> {
     let directory = Path::new(DIRECTORY);
     disk.make_durable_directories(directory)?;
-    let database = Database::open_backend(SimulatedBackend::open(disk, &directory.join("quorum.redb"))?)?;
+    let database = Database::open_backend(SimulatedBackend::of(disk, &directory.join("quorum.redb")))?;
     disk.flush_directory(directory).await?;
     let image = database.load()?;
     let mut shards = Vec::new();

@@ -37,6 +37,7 @@ pub(super) async fn answer<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, reply: o
         sent_bytes: shard.metrics.sent_bytes.get(),
         connections: shard.connections.borrow().len() as u64,
         connections_refused: shard.metrics.connections_refused.get(),
+        storage_stopped: shard.store.stopped().is_some(),
         flushes: store.flushes,
         entries: store.entries,
         journal_used_bytes: store.journal_used_bytes,

@@ -145,7 +145,8 @@ impl LayerValue {
     fn set(synonym: Synonym, value: &str, source: Source) -> Self {
         Self {
             name: synonym.name,
-            value: Some(value.to_owned()),
+            // As Kafka reads it; the checks looked at the same.
+            value: Some(value.trim().to_owned()),
             source,
             factor: synonym.factor,
         }

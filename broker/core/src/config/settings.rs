@@ -107,7 +107,7 @@ impl TopicSettings {
             timestamp_after_max_ms: layers.number("message.timestamp.after.max.ms"),
             compacted: cleans("compact"),
             deleted: cleans("delete"),
-            durable: layers.text("flush.messages") == "1",
+            durable: layers.number::<i64>("flush.messages") == 1,
             segment_bytes: layers.number("segment.bytes"),
             segment_ms: layers.number("segment.ms"),
             segment_jitter_ms: layers.number("segment.jitter.ms"),

@@ -72,6 +72,28 @@ fn a_topics_default_is_that_of_its_synonym() {
 }
 
 #[test]
+fn values_are_read_as_they_were_judged() {
+    let nothing = map(&[]);
+    let node = StaticConfig(map(&[]));
+    let with = |key: &str, value: &str| {
+        let topic = map(&[(key, value)]);
+        validate_topic(&topic).unwrap();
+        TopicSettings::new(&node, &nothing, &nothing, &topic)
+    };
+    for one in ["1", " 1", "+1", "01", "1 "] {
+        assert!(with("flush.messages", one).durable, "{one:?}");
+    }
+    assert!(!with("flush.messages", " 2").durable);
+    assert_eq!(
+        with("max.message.bytes", " 2000000 ").max_message_bytes,
+        2_000_000
+    );
+    assert_eq!(with("compression.type", " gzip").compression, Compression::Gzip);
+    assert!(with("message.timestamp.type", "LogAppendTime ").log_append_time);
+    assert!(with("cleanup.policy", " compact , delete").compacted);
+}
+
+#[test]
 fn the_nearest_layer_decides_and_units_are_converted() {
     let key = lookup(Scope::Topic, "retention.ms").unwrap();
     let node = StaticConfig(map(&[

@@ -15,7 +15,11 @@ pub fn validate_topic(configs: &BTreeMap<String, String>) -> Result<(), String> 
         check_value(key, value)?;
         check_effect(key, value)?;
     }
-    let number = |name: &str| configs.get(name).and_then(|value| value.parse::<i64>().ok());
+    let number = |name: &str| {
+        configs
+            .get(name)
+            .and_then(|value| value.trim().parse::<i64>().ok())
+    };
     if let (Some(least), Some(most)) = (number("min.compaction.lag.ms"), number("max.compaction.lag.ms"))
         && least > most
     {

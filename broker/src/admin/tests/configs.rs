@@ -126,6 +126,36 @@ fn a_value_equal_to_the_default_is_kept_and_deletion_follows_the_broker() {
 }
 
 #[test]
+fn a_resource_named_again_is_described_once_and_not_altered() {
+    let mut cluster = with_topic(&[]);
+    let broker = "1000";
+    let named = |name: &str, kind| {
+        DescribeConfigsResource::default()
+            .with_resource_type(kind)
+            .with_resource_name(string(name))
+    };
+    let mut resources = vec![named("t", TOPIC); 1000];
+    resources.extend(vec![named(broker, BROKER); 1000]);
+    let request = DescribeConfigsRequest::default().with_resources(resources);
+    let answer = cluster.run(async |context| describe_configs::handle(context, request, 4).await);
+    assert_eq!(answer.results.len(), 2);
+
+    let change = AlterConfigsResource::default()
+        .with_resource_type(TOPIC)
+        .with_resource_name(string("t"));
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![change; 2]);
+    let answer = cluster.run(async |context| incremental_alter_configs::handle(context, request, 1).await);
+    assert_eq!(
+        answer
+            .responses
+            .iter()
+            .map(|one| one.error_code)
+            .collect::<Vec<_>>(),
+        [42, 42]
+    );
+}
+
+#[test]
 fn lists_grow_and_shrink_from_what_they_inherit() {
     let mut cluster = with_topic(&[]);
     assert_eq!(

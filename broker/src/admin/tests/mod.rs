@@ -99,7 +99,8 @@ fn drive<T>(request: impl Future<Output = T>, inbox: &mut ControlInbox, images: 
     })
 }
 
-fn serving(shards: u32) -> ClusterImage {
+/// What a node of some shards has registered, all unfenced.
+pub(crate) fn serving(shards: u32) -> ClusterImage {
     let mut image = ClusterImage::default();
     image.apply(&Command::InitializeCluster {
         cluster_id: Uuid::from_bytes(*b"peerpeerpeerpeer"),

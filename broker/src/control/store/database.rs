@@ -3,13 +3,17 @@
 //! Commands and snapshots are JSON with named fields: they outlive versions of this program, an unknown field is
 //! skipped, a missing one takes its default, and an operator can read them.
 
+use std::cell::RefCell;
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
+use redb::backends::FileBackend;
 use redb::{ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 use strandline_core::metadata::{ClusterImage, Command, Snapshot};
 
 use super::StoreError;
+use super::backend::FlushFailsForGood;
 
 /// Raised when older versions could not read what this one writes.
 const FORMAT: u64 = 1;
@@ -22,8 +26,15 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const NEWEST: &str = "newest";
 const FORMAT_KEY: &str = "format";
 
+type Open = dyn Fn() -> Result<redb::Database, StoreError> + Send;
+
 /// The open file.
-pub struct Database(redb::Database);
+pub struct Database {
+    open: Box<Open>,
+    /// `None` between a full disk and the next try: `redb` refuses everything after a failed write until its file is
+    /// opened again, which also takes back the transaction that failed.
+    current: RefCell<Option<redb::Database>>,
+}
 
 impl Database {
     /// Opens or makes the file at `path`.
@@ -31,37 +42,45 @@ impl Database {
     /// # Errors
     /// [`StoreError`], with the reason.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let database = builder().create(path).map_err(open_error)?;
-        Self::check_format(database)
+        let path = path.to_owned();
+        Self::open_backend(move || {
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false);
+            FileBackend::new(file.open(&path)?).map_err(io::Error::other)
+        })
     }
 
-    /// Opens or makes the content of a simulated file.
+    /// Opens or makes the content that `backend` gives; it is asked again after a full disk.
     ///
     /// # Errors
     /// [`StoreError`], with the reason.
-    pub fn open_backend(backend: impl StorageBackend) -> Result<Self, StoreError> {
-        let database = builder().create_with_backend(backend).map_err(open_error)?;
-        Self::check_format(database)
+    pub fn open_backend<B: StorageBackend>(
+        backend: impl Fn() -> io::Result<B> + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let open = move || {
+            let backend = backend().map_err(failed)?;
+            let opened = builder().create_with_backend(FlushFailsForGood(backend));
+            let database = opened.map_err(open_error)?;
+            check_format(&database)?;
+            Ok(database)
+        };
+        let current = RefCell::new(Some(open()?));
+        Ok(Self {
+            open: Box::new(open),
+            current,
+        })
     }
 
-    fn check_format(database: redb::Database) -> Result<Self, StoreError> {
-        let database = Self(database);
-        let transaction = database.0.begin_write().map_err(failed)?;
-        {
-            let mut meta = transaction.open_table(META).map_err(failed)?;
-            let found = meta.get(FORMAT_KEY).map_err(failed)?.map(|format| format.value());
-            match found {
-                None => {
-                    meta.insert(FORMAT_KEY, FORMAT).map_err(failed)?;
-                    transaction.open_table(LOG).map_err(failed)?;
-                    transaction.open_table(SNAPSHOT).map_err(failed)?;
-                }
-                Some(found) if found > FORMAT => return Err(StoreError::Newer { found, known: FORMAT }),
-                Some(_) => return Ok(database),
-            }
+    fn with<T>(&self, run: impl FnOnce(&redb::Database) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut current = self.current.borrow_mut();
+        if current.is_none() {
+            *current = Some((self.open)()?);
         }
-        transaction.commit().map_err(failed)?;
-        Ok(database)
+        let result = run(current.as_ref().expect("opened above"));
+        if let Err(StoreError::Full(_)) = &result {
+            *current = None;
+        }
+        result
     }
 
     /// The image of everything stored.
@@ -69,24 +88,7 @@ impl Database {
     /// # Errors
     /// [`StoreError::Corrupt`] if a command or the snapshot does not read, or one is missing.
     pub fn load(&self) -> Result<ClusterImage, StoreError> {
-        let transaction = self.0.begin_read().map_err(failed)?;
-        let snapshots = transaction.open_table(SNAPSHOT).map_err(failed)?;
-        let mut image = match snapshots.get(NEWEST).map_err(failed)? {
-            Some(bytes) => ClusterImage::from(decode::<Snapshot>(bytes.value(), "the snapshot")?),
-            None => ClusterImage::default(),
-        };
-        let log = transaction.open_table(LOG).map_err(failed)?;
-        for entry in log.range(image.offset().0 + 1..).map_err(failed)? {
-            let (offset, bytes) = entry.map_err(failed)?;
-            let (offset, expected) = (offset.value(), image.offset().0 + 1);
-            if offset != expected {
-                return Err(StoreError::Corrupt(format!(
-                    "command {expected} is missing before {offset}"
-                )));
-            }
-            image.apply(&decode::<Command>(bytes.value(), &format!("command {offset}"))?);
-        }
-        Ok(image)
+        self.with(load)
     }
 
     /// Stores commands, the first at offset `first`; durable on return. Gives the bytes they took.
@@ -94,18 +96,7 @@ impl Database {
     /// # Errors
     /// [`StoreError::Full`] if nothing changed for want of space; after any other, stop.
     pub fn append(&self, first: u64, commands: &[Command]) -> Result<u64, StoreError> {
-        let transaction = self.0.begin_write().map_err(failed)?;
-        let mut bytes = 0;
-        {
-            let mut log = transaction.open_table(LOG).map_err(failed)?;
-            for (offset, command) in (first..).zip(commands) {
-                let encoded = encode(command);
-                bytes += encoded.len() as u64;
-                log.insert(offset, encoded.as_slice()).map_err(failed)?;
-            }
-        }
-        transaction.commit().map_err(failed)?;
-        Ok(bytes)
+        self.with(|database| append(database, first, commands))
     }
 
     /// Stores a snapshot and drops the commands it contains; durable on return.
@@ -114,20 +105,80 @@ impl Database {
     /// As [`Database::append`].
     pub fn save_snapshot(&self, image: &ClusterImage) -> Result<(), StoreError> {
         let encoded = encode(&Snapshot::from(image));
-        let transaction = self.0.begin_write().map_err(failed)?;
-        {
-            let mut snapshots = transaction.open_table(SNAPSHOT).map_err(failed)?;
-            snapshots.insert(NEWEST, encoded.as_slice()).map_err(failed)?;
-            let mut log = transaction.open_table(LOG).map_err(failed)?;
-            log.retain_in(..=image.offset().0, |_, _| false).map_err(failed)?;
-        }
-        transaction.commit().map_err(failed)
+        self.with(|database| save_snapshot(database, &encoded, image.offset().0))
     }
+}
+
+fn check_format(database: &redb::Database) -> Result<(), StoreError> {
+    let transaction = database.begin_write().map_err(failed)?;
+    {
+        let mut meta = transaction.open_table(META).map_err(failed)?;
+        let found = meta.get(FORMAT_KEY).map_err(failed)?.map(|format| format.value());
+        match found {
+            None => {
+                meta.insert(FORMAT_KEY, FORMAT).map_err(failed)?;
+                transaction.open_table(LOG).map_err(failed)?;
+                transaction.open_table(SNAPSHOT).map_err(failed)?;
+            }
+            Some(found) if found > FORMAT => return Err(StoreError::Newer { found, known: FORMAT }),
+            Some(_) => return Ok(()),
+        }
+    }
+    transaction.commit().map_err(failed)
+}
+
+fn load(database: &redb::Database) -> Result<ClusterImage, StoreError> {
+    let transaction = database.begin_read().map_err(failed)?;
+    let snapshots = transaction.open_table(SNAPSHOT).map_err(failed)?;
+    let mut image = match snapshots.get(NEWEST).map_err(failed)? {
+        Some(bytes) => ClusterImage::from(decode::<Snapshot>(bytes.value(), "the snapshot")?),
+        None => ClusterImage::default(),
+    };
+    let log = transaction.open_table(LOG).map_err(failed)?;
+    for entry in log.range(image.offset().0 + 1..).map_err(failed)? {
+        let (offset, bytes) = entry.map_err(failed)?;
+        let (offset, expected) = (offset.value(), image.offset().0 + 1);
+        if offset != expected {
+            return Err(StoreError::Corrupt(format!(
+                "command {expected} is missing before {offset}"
+            )));
+        }
+        image.apply(&decode::<Command>(bytes.value(), &format!("command {offset}"))?);
+    }
+    Ok(image)
+}
+
+fn append(database: &redb::Database, first: u64, commands: &[Command]) -> Result<u64, StoreError> {
+    let transaction = database.begin_write().map_err(failed)?;
+    let mut bytes = 0;
+    {
+        let mut log = transaction.open_table(LOG).map_err(failed)?;
+        for (offset, command) in (first..).zip(commands) {
+            let encoded = encode(command);
+            bytes += encoded.len() as u64;
+            log.insert(offset, encoded.as_slice()).map_err(failed)?;
+        }
+    }
+    transaction.commit().map_err(failed)?;
+    Ok(bytes)
+}
+
+fn save_snapshot(database: &redb::Database, encoded: &[u8], included: u64) -> Result<(), StoreError> {
+    let transaction = database.begin_write().map_err(failed)?;
+    {
+        let mut snapshots = transaction.open_table(SNAPSHOT).map_err(failed)?;
+        snapshots.insert(NEWEST, encoded).map_err(failed)?;
+        let mut log = transaction.open_table(LOG).map_err(failed)?;
+        log.retain_in(..=included, |_, _| false).map_err(failed)?;
+    }
+    transaction.commit().map_err(failed)
 }
 
 fn builder() -> redb::Builder {
     let mut builder = redb::Database::builder();
     builder.set_cache_size(CACHE_BYTES);
+    // Reads the whole file, which is small: rot is an error then, and no panic later.
+    builder.set_check_integrity_on_open(true);
     builder
 }
 
@@ -197,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_gap_in_the_log_is_corrupt() {
-        let database = Database::open_backend(InMemoryBackend::new()).unwrap();
+        let database = Database::open_backend(|| Ok(InMemoryBackend::new())).unwrap();
         database.append(2, &[initialize()]).unwrap();
         assert!(matches!(database.load(), Err(StoreError::Corrupt(_))));
     }
@@ -208,13 +259,15 @@ mod tests {
         let path = directory.path().join("quorum.redb");
         let first = Database::open(&path).unwrap();
         assert!(matches!(Database::open(&path), Err(StoreError::InUse)));
-        let transaction = first.0.begin_write().unwrap();
+        let current = first.current.borrow();
+        let transaction = current.as_ref().unwrap().begin_write().unwrap();
         transaction
             .open_table(META)
             .unwrap()
             .insert(FORMAT_KEY, FORMAT + 1)
             .unwrap();
         transaction.commit().unwrap();
+        drop(current);
         drop(first);
         assert!(matches!(Database::open(&path), Err(StoreError::Newer { .. })));
     }

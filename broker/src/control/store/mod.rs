@@ -3,6 +3,7 @@
 //! [`Database`] is the file itself, synchronous. The node runs it on a thread of its own ([`ThreadedStore`]), since the
 //! control thread never waits for a disk; the simulator runs it inline ([`InlineStore`]) over a simulated one.
 
+mod backend;
 mod database;
 mod inline;
 mod simulated;

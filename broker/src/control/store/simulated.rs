@@ -15,12 +15,13 @@ use strandline_storage::disk::sim::SyncFile;
 pub struct SimulatedBackend(SendWrapper<SyncFile>);
 
 impl SimulatedBackend {
-    /// Opens or makes the file at `path`.
-    ///
-    /// # Errors
-    /// `NotFound` without its folder.
-    pub fn open(disk: &SimDisk, path: &Path) -> io::Result<Self> {
-        Ok(Self(SendWrapper::new(disk.sync_file(path)?)))
+    /// Opens or makes the file at `path`, as often as it is asked.
+    pub fn of(disk: &SimDisk, path: &Path) -> impl Fn() -> io::Result<Self> + Send + 'static {
+        let place = SendWrapper::new((disk.clone(), path.to_owned()));
+        move || {
+            let (disk, path) = &*place;
+            Ok(Self(SendWrapper::new(disk.sync_file(path)?)))
+        }
     }
 }
 
@@ -62,12 +63,13 @@ mod tests {
     use strandline_core::metadata::{ClusterImage, Command, NewTopic, PartitionLayout, TopicReference};
     use strandline_runtime::Runtime;
     use strandline_runtime::sim::{SimRuntime, Simulation};
+    use strandline_storage::disk::sim::Operation;
     use strandline_storage::disk::{Disk, SimDiskOptions};
     use uuid::Uuid;
 
-    use super::super::{Database, InlineStore};
+    use super::super::{Database, InlineStore, StoreError};
     use super::*;
-    use crate::control::quorum::{Quorum, SingleQuorum};
+    use crate::control::quorum::{Quorum, QuorumError, SingleQuorum};
 
     const COMMITS: u64 = 40;
     const IMAGES_PER_FLUSH: u64 = 12;
@@ -77,7 +79,7 @@ mod tests {
     }
 
     fn open(disk: &SimDisk) -> Database {
-        Database::open_backend(SimulatedBackend::open(disk, &path()).unwrap()).unwrap()
+        Database::open_backend(SimulatedBackend::of(disk, &path())).unwrap()
     }
 
     /// Some commands that do something, and some that are refused: the log keeps both.
@@ -165,5 +167,47 @@ mod tests {
             images.get()
         });
         assert!(images > COMMITS * 2, "{images} images");
+    }
+
+    #[test]
+    fn a_full_disk_refuses_changes_until_there_is_space_again() {
+        let simulation = Simulation::new(12);
+        let runtime = simulation.runtime("node");
+        simulation.run_until(async move {
+            let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
+            disk.make_durable_directories(Path::new("/data")).unwrap();
+            let mut quorum = SingleQuorum::new(InlineStore(open(&disk)), ClusterImage::default(), 1 << 20);
+            quorum.commit(commands(2)).await.unwrap();
+            disk.set_free_bytes(0);
+            // Commands until the file would have to grow, and then again and again.
+            let mut refused = 0;
+            for number in 0..2 * COMMITS {
+                match quorum.commit(commands(3 * number)).await {
+                    Ok(_) => assert_eq!(refused, 0, "space came from nowhere"),
+                    Err(QuorumError::Full(_)) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            assert!(refused > 2, "{refused}");
+            disk.set_free_bytes(1 << 30);
+            quorum.commit(commands(1)).await.unwrap();
+            let expected = ClusterImage::clone(quorum.image());
+            drop(quorum);
+            assert_eq!(open(&disk).load().unwrap(), expected);
+        });
+    }
+
+    #[test]
+    fn a_failed_flush_is_no_full_disk() {
+        let simulation = Simulation::new(13);
+        let runtime = simulation.runtime("node");
+        simulation.run_until(async move {
+            let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
+            disk.make_durable_directories(Path::new("/data")).unwrap();
+            let database = open(&disk);
+            disk.fail(Operation::Flush, 1);
+            let failed = database.append(1, &commands(2));
+            assert!(matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
+        });
     }
 }

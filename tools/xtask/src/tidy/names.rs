@@ -31,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The resolver of the system, at start only.
     ("broker/src/config/hosts", &["std::net"]),
     // The control thread's HTTP endpoint, which no simulated node opens.
-    ("broker/src/http/server", &["tokio::net"]),
+    ("broker/src/http/server", &["tokio::net", "tokio::time"]),
 ];
 
 /// One line for each use outside of [`ALLOWED`], and for each exception that nothing needs.

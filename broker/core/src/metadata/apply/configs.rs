@@ -1,5 +1,6 @@
 //! Dynamic configuration: of topics, of brokers, and of the cluster.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::command::{ConfigAnswer, ConfigChange, ConfigOperation, ConfigResource};
@@ -68,17 +69,17 @@ fn operate(configs: &mut ConfigMap, key: &str, operation: &ConfigOperation) -> R
                 )));
             }
             let current = configs.get(key).unwrap_or(inherited);
-            let mut list: Vec<&str> = split(current).collect();
-            match operation {
+            let list: Vec<&str> = match operation {
                 ConfigOperation::Append { .. } => {
-                    for item in split(items) {
-                        if !list.contains(&item) {
-                            list.push(item);
-                        }
-                    }
+                    let mut seen = BTreeSet::new();
+                    let both = split(current).chain(split(items));
+                    both.filter(|item| seen.insert(*item)).collect()
                 }
-                _ => list.retain(|item| !split(items).any(|removed| removed == *item)),
-            }
+                _ => {
+                    let removed: BTreeSet<&str> = split(items).collect();
+                    split(current).filter(|item| !removed.contains(item)).collect()
+                }
+            };
             let list = list.join(",");
             configs.insert(key.to_owned(), list);
         }
