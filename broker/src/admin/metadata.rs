@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use strandline_core::metadata::{ClusterImage, Command, NewTopic, PartitionLayout, Topic};
-use strandline_wire::messages::metadata_request::MetadataRequest;
+use strandline_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use strandline_wire::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
@@ -44,9 +44,9 @@ pub async fn handle(context: &AdminContext<'_>, request: MetadataRequest, versio
         Asked::All => image.topics_by_name().map(|topic| view.topic(topic)).collect(),
         Asked::Names(names) => names.iter().map(|name| view.named(name, &refused)).collect(),
         Asked::Ids(ids) => ids.iter().map(|id| view.identified(*id)).collect(),
-        Asked::IdsTooEarly(ids) => {
-            let refuse = |id| error_topic(None, id, ErrorCode::InvalidRequest);
-            ids.into_iter().map(refuse).collect()
+        Asked::IdsTooEarly(topics) => {
+            let refuse = |(name, id): (String, _)| error_topic(Some(&name), id, ErrorCode::InvalidRequest);
+            topics.into_iter().map(refuse).collect()
         }
     };
     let cluster_operations = match request.include_cluster_authorized_operations {
@@ -66,7 +66,8 @@ enum Asked {
     All,
     Names(BTreeSet<String>),
     Ids(BTreeSet<Uuid>),
-    IdsTooEarly(BTreeSet<Uuid>),
+    /// Names as the answer shows them: it knows no null in these versions.
+    IdsTooEarly(Vec<(String, Uuid)>),
 }
 
 impl Asked {
@@ -77,21 +78,22 @@ impl Asked {
         if topics.is_empty() && version == 0 {
             return Self::All;
         }
+        let name = |topic: &MetadataRequestTopic| topic.name.as_ref().map(|name| name.0.to_string());
+        // As Kafka: an id counts whatever the name beside it says, which is empty, not null, in Java's admin client.
         let ids: BTreeSet<Uuid> = topics
             .iter()
-            .filter(|topic| topic.name.is_none())
+            .filter(|topic| topic.name.is_none() || !topic.topic_id.is_nil())
             .map(|topic| topic.topic_id)
             .collect();
         match (ids.is_empty(), version < VERSION_WITH_TOPIC_IDS) {
-            (false, true) => Self::IdsTooEarly(ids),
-            (false, false) => Self::Ids(ids),
-            (true, _) => Self::Names(
+            (false, true) => Self::IdsTooEarly(
                 topics
                     .iter()
-                    .flat_map(|topic| &topic.name)
-                    .map(|name| name.0.to_string())
+                    .map(|topic| (name(topic).unwrap_or_default(), topic.topic_id))
                     .collect(),
             ),
+            (false, false) => Self::Ids(ids),
+            (true, _) => Self::Names(topics.iter().filter_map(name).collect()),
         }
     }
 }

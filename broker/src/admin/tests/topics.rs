@@ -1,4 +1,5 @@
 use strandline_core::metadata::BrokerId;
+use strandline_wire::messages::TopicName;
 use strandline_wire::messages::create_partitions_request::{CreatePartitionsRequest, CreatePartitionsTopic};
 use strandline_wire::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
@@ -299,8 +300,17 @@ fn metadata_finds_topics_by_id() {
     let mut cluster = Cluster::new(1, &[]);
     create(&mut cluster, vec![topic("a", 1, 1)], false);
     let id = cluster.image().topic_by_name("a").unwrap().id;
+    // Java's admin client sends an empty name beside the id, not a null.
+    for name in [None, Some("")] {
+        metadata_by_id(&mut cluster, name.map(topic_name), id);
+    }
+}
+
+fn metadata_by_id(cluster: &mut Cluster, name: Option<TopicName>, id: Uuid) {
     let mut ask = |id, version| {
-        let topic = MetadataRequestTopic::default().with_topic_id(id).with_name(None);
+        let topic = MetadataRequestTopic::default()
+            .with_topic_id(id)
+            .with_name(name.clone());
         let request = MetadataRequest::default().with_topics(Some(vec![topic]));
         cluster
             .run(async |context| metadata::handle(context, request, version).await)
@@ -313,5 +323,10 @@ fn metadata_finds_topics_by_id() {
         (unknown.error_code, unknown.name, unknown.topic_id),
         (100, None, Uuid::from_u128(9))
     );
-    assert_eq!(ask(id, 11).error_code, 42);
+    let early = ask(id, 11);
+    assert_eq!(
+        (early.error_code, early.name.unwrap().as_str(), early.topic_id),
+        (42, "", id),
+        "a null name has no place in this version"
+    );
 }
