@@ -13,6 +13,7 @@ mod record;
 mod report;
 mod script;
 mod suites;
+mod tally;
 mod tools;
 
 use broker::Broker;
@@ -100,7 +101,9 @@ fn run(arguments: &Arguments, report: &mut Report) -> Result<(), String> {
     let tools = Tools::new(&arguments.tools, check_tries)?;
     let scratch = tempfile::tempdir_in(&arguments.tools).map_err(|error| error.to_string())?;
     if let Some(peer) = &arguments.bootstrap_server {
-        return protocol_suites(arguments, report, &tools, peer);
+        protocol_suites(arguments, report, &tools, peer)?;
+        each_client(arguments, report, &tools);
+        return Ok(());
     }
     let mut broker = Broker::start(&arguments.broker, scratch.path(), SHARDS)?;
     let bootstrap = broker.bootstrap();
@@ -109,7 +112,15 @@ fn run(arguments: &Arguments, report: &mut Report) -> Result<(), String> {
     report.check("stops cleanly after all of this", broker.stop());
     report.end();
     own_suites(arguments, report, &tools, scratch.path());
+    each_client(arguments, report, &tools);
     Ok(())
+}
+
+/// The closing lines, when the suite ran in which every library works on its own.
+fn each_client(arguments: &Arguments, report: &mut Report, tools: &Tools) {
+    if wanted(arguments, Suite::Libraries) {
+        tools.tally().close(report);
+    }
 }
 
 fn wanted(arguments: &Arguments, suite: Suite) -> bool {

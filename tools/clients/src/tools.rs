@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::kcat::Kcat;
 use crate::native::Native;
 use crate::script::{Abilities, Script};
+use crate::tally::Tally;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,6 +16,7 @@ pub(crate) struct Tools {
     folder: PathBuf,
     sources: PathBuf,
     check_tries: u32,
+    tally: Tally,
 }
 
 impl Tools {
@@ -30,7 +32,13 @@ impl Tools {
             folder,
             sources: PathBuf::from(env!("CARGO_MANIFEST_DIR")),
             check_tries,
+            tally: Tally::default(),
         })
+    }
+
+    /// What the libraries of `clients` did.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Every library, the one that needs no process first.
@@ -40,7 +48,10 @@ impl Tools {
         for script in self.scripts(bootstrap)? {
             clients.push(Box::new(script));
         }
-        Ok(clients)
+        Ok(clients
+            .into_iter()
+            .map(|client| self.tally.counting(client))
+            .collect())
     }
 
     /// The libraries that run in a process of their own.
@@ -96,7 +107,8 @@ impl Tools {
         )
     }
 
-    /// A command-line tool of Kafka by its class; returns what it prints.
+    /// A command-line tool of Kafka by its class; returns what it prints. The error holds what it printed
+    /// before it failed.
     pub(crate) fn kafka_tool(&self, class: &str, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new("timeout");
         command
