@@ -141,16 +141,21 @@ fn a_rotten_directory_damages_every_log_of_the_shard() {
 }
 
 fn rot_directory(path: &Path, value: &str) {
+    rot_directory_of(path, value.as_bytes());
+}
+
+/// Flips a bit in the directory of the first entry that holds `value` in its first page.
+fn rot_directory_of(path: &Path, value: &[u8]) {
     for number in 0..8 {
         let file = path.join(format!("journal-{number}"));
         let mut bytes = std::fs::read(&file).unwrap();
-        if let Some(place) = bytes.windows(value.len()).position(|at| at == value.as_bytes()) {
+        if let Some(place) = bytes.windows(value.len()).position(|at| at == value) {
             bytes[place / 4096 * 4096 + 40] ^= 1;
             std::fs::write(&file, bytes).unwrap();
             return;
         }
     }
-    panic!("{value} is not in the journal");
+    panic!("{value:?} is not in the journal");
 }
 
 #[test]
@@ -280,5 +285,112 @@ fn slots_older_than_the_journal_damage_every_log() {
         let (_, report) = try_open(&runtime, &path).await.unwrap();
         assert!(report.rot);
         assert_eq!(report.damaged.len(), 2);
+    });
+}
+
+/// A record that is large enough for an extent.
+fn large_value() -> Vec<u8> {
+    b"of an extent ".repeat(8_000)
+}
+
+/// Whether a file somewhere under `folder` holds the large record.
+fn holds_large_value(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        let marker = b"of an extent of an extent ";
+        match path.is_dir() {
+            true => holds_large_value(&path),
+            false => std::fs::read(&path)
+                .unwrap()
+                .windows(marker.len())
+                .any(|at| at == marker),
+        }
+    })
+}
+
+/// Small records and a large one, whose segment only the journal names.
+fn write_an_extent(path: PathBuf) {
+    on_shard(move |runtime| async move {
+        Store::format(runtime.clone(), GlommioDisk::new(), &small_options(path.clone()))
+            .await
+            .unwrap();
+        let (store, _) = try_open(&runtime, &path).await.unwrap();
+        let other = store.create_log(id(2, 0), LogSettings::default()).unwrap();
+        put(&other, b"of another log").await;
+        let log = store
+            .create_log(id(0x1234_5678_9abc_def0, 0), LogSettings::default())
+            .unwrap();
+        put(&log, b"first 0 first").await;
+        put(&log, b"first 1 first").await;
+        put(&log, &large_value()).await;
+        put(&log, b"first 3 first").await;
+        assert!(store.stats().extents > 0 && store.stats().checkpoints == 0);
+    });
+}
+
+/// The pieces of a damaged log are not applied: the files that only they named passed for left-overs, and the open
+/// removed acknowledged records.
+#[test]
+fn files_that_only_the_pieces_of_a_damaged_log_name_are_kept_aside() {
+    let folder = folder();
+    let path = folder.path().to_path_buf();
+    write_an_extent(path.clone());
+    rot_journal(&path, "first 1 first", 0);
+    on_shard(move |runtime| async move {
+        let name = id(0x1234_5678_9abc_def0, 0);
+        let (store, report) = try_open(&runtime, &path).await.unwrap();
+        assert_eq!(report.damaged, [(name, 1)]);
+        assert!(holds_large_value(&path.join("stray")));
+        assert!(!holds_large_value(&path.join("logs")), "its name is free again");
+        // Whoever accepts the loss writes files of the same names.
+        store.accept_loss(name).await.unwrap();
+        let log = store.log(name).unwrap();
+        put(&log, b"instead").await;
+        put(&log, &large_value()).await;
+        store.close().await.unwrap();
+        let (store, report) = try_open(&runtime, &path).await.unwrap();
+        assert!(!report.rot && report.damaged.is_empty());
+        assert_eq!(
+            read_all(&store.log(name).unwrap(), 0).await[1..],
+            [(1, b"instead".to_vec()), (2, large_value())]
+        );
+    });
+}
+
+/// A folder whose log the journal no longer creates was left, and removed by a later open, or given to the next log of
+/// that id.
+#[test]
+fn the_folder_of_a_log_whose_creation_rotted_is_kept_aside() {
+    let folder = folder();
+    let path = folder.path().to_path_buf();
+    write_an_extent(path.clone());
+    let name = id(0x1234_5678_9abc_def0, 0);
+    rot_directory_of(&path, name.topic_id.as_bytes());
+    on_shard(move |runtime| async move {
+        // Twice: the first open vanishes without a trace but the folder's.
+        for _ in 0..2 {
+            let (store, report) = try_open(&runtime, &path).await.unwrap();
+            assert!(report.rot);
+            assert!(store.log(name).is_none());
+            assert!(holds_large_value(&path.join("stray")));
+        }
+        let (store, _) = try_open(&runtime, &path).await.unwrap();
+        let log = store.create_damaged(name, LogSettings::default()).unwrap();
+        log.created().await.unwrap();
+        store.accept_loss(name).await.unwrap();
+        store.checkpoint().await.unwrap();
+        store.close().await.unwrap();
+        // In no folder yet, and yet not the one that was set aside.
+        let (store, _) = try_open(&runtime, &path).await.unwrap();
+        let log = store.log(name).unwrap();
+        put(&log, b"anew").await;
+        store.close().await.unwrap();
+        let (store, report) = try_open(&runtime, &path).await.unwrap();
+        assert!(!report.rot);
+        assert_eq!(
+            read_all(&store.log(name).unwrap(), 0).await,
+            [(0, b"anew".to_vec())]
+        );
+        assert!(holds_large_value(&path.join("stray")));
     });
 }

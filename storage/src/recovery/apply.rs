@@ -1,12 +1,13 @@
 //! Applying the pieces of entries to logs, in order. What contradicts a log damages that log, never panics.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use strandline_wire::batch::BatchHeader;
 use uuid::Uuid;
 
+use super::extent::add_extent;
 use crate::budget::MemoryBudget;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::OpenError;
@@ -19,10 +20,9 @@ use crate::journal::proof::Durable;
 use crate::journal::scan::Found;
 use crate::log::append::{make_room, note_frame};
 use crate::log::append_buffer::AppendBuffer;
-use crate::log::state::{LogInner, LogState, OpenSegment};
+use crate::log::state::{LogInner, LogState};
 use crate::log::truncate;
 use crate::options::{LogSettings, StoreOptions};
-use crate::segment::{Segment, SegmentStart};
 use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
 
 /// A replay under way, and afterwards what it gave.
@@ -183,7 +183,8 @@ impl<D: Disk> Replay<D> {
                     };
                     self.create(id, log, sequence, start_offset, damaged);
                 }
-                _ if !self.is_new_to(log, sequence) => {}
+                // Of a log whose creation is gone: nothing tells what it was, but its bytes may be wanted.
+                _ if !self.is_new_to(log, sequence) => quarantine |= self.is_lost(log),
                 Piece::Frame { bytes, .. } => self.frame(log, bytes),
                 Piece::Control { control, .. } => self.control(log, control).await?,
             }
@@ -213,13 +214,23 @@ impl<D: Disk> Replay<D> {
         created.collect()
     }
 
+    /// Whether the log's end may be gone: what nothing names may be of it.
+    pub(crate) fn is_indicted(&self, log: LogId) -> bool {
+        self.indicted.contains(&log)
+    }
+
+    /// Whether the log's creation is gone.
+    fn is_lost(&self, log: LogId) -> bool {
+        !self.logs.contains_key(&log) && log.0 >= self.next_log_id
+    }
+
     /// Whether a piece of the log in this entry is above the log's own sequence. A log that is not known was
     /// deleted, or its creation is gone.
     fn is_new_to(&mut self, log: LogId, sequence: Sequence) -> bool {
         match self.logs.get(&log) {
             Some(known) => sequence > known.included,
             None => {
-                if log.0 >= self.next_log_id {
+                if self.is_lost(log) {
                     tracing::error!(%log, "the creation of a log is missing from the journal");
                     self.rot = true;
                 }
@@ -429,72 +440,113 @@ fn follows<D: Disk>(state: &LogState<D>, header: &FrameHeader) -> Result<(), &'s
     Ok(())
 }
 
-/// Extends the log's segments by an extent.
-fn add_extent<D: Disk>(state: &mut LogState<D>, extent: &Extent, now_ms: i64) -> Result<(), String> {
-    let continues = state
-        .segments
-        .last()
-        .is_some_and(|last| last.meta.number == extent.segment_number);
-    if !continues {
-        let start = SegmentStart {
-            base_offset: extent.segment_base,
-            number: extent.segment_number,
-            created_ms: extent.segment_created_ms,
-            snapshot: None,
-        };
-        // Known: the open that wrote the extent may have saved an index too, before it died.
-        let mut segment = Segment::known(start.meta());
-        segment.meta.snapshot = extent.segment_snapshot;
-        state.segments.push(segment);
-    }
-    let segment = state.segments.last_mut().expect("there is one now");
-    let meta = &mut segment.meta;
-    if meta.valid_length != extent.position || meta.end_offset != extent.base_offset {
-        return Err("an extent does not follow what its segment holds".into());
-    }
-    meta.valid_length += extent.length;
-    meta.end_offset = extent.end_offset;
-    meta.payload_bytes += extent.payload_bytes;
-    if extent.max_timestamp > meta.max_timestamp {
-        meta.max_timestamp = extent.max_timestamp;
-        meta.max_timestamp_offset = extent.max_timestamp_offset;
-    }
-    let open = OpenSegment {
-        base_offset: meta.base_offset,
-        payload_bytes: meta.payload_bytes,
-        created_ms: meta.created_ms,
-    };
-    state.open_segment = Some(open);
-    state.next_file_number = state
-        .next_file_number
-        .max(extent.segment_number + 1)
-        .max(extent.segment_snapshot + 1);
-    for batch in extent
-        .producers
-        .iter()
-        .filter(|batch| batch.base_offset >= state.end_offset)
-    {
-        state.producers.apply(batch, now_ms);
-    }
-    if extent.end_offset > state.end_offset {
-        state.end_offset = extent.end_offset;
-        state.last_origin = extent.last_origin;
-    }
-    if extent.leader_epoch > state.epochs.latest() {
-        state.epochs.begin(extent.leader_epoch, extent.base_offset);
-    }
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::SimDisk;
+    use crate::format::checkpoint::SegmentCheckpoint;
+    use crate::segment::Segment;
 
-/// The files in a log's folder that checkpoint or replay name. Those that the replay dropped again are among
-/// them: until the next checkpoint, another replay would look for them.
-pub(crate) fn named_files<D: Disk>(state: &LogState<D>) -> HashSet<String> {
-    let mut names: HashSet<String> = state.obsolete.iter().cloned().collect();
-    for segment in &state.segments {
-        names.insert(names::segment(segment.meta.base_offset, segment.meta.number));
-        names.insert(names::index(segment.meta.base_offset, segment.meta.number));
-        names.insert(names::snapshot(segment.meta.snapshot));
+    /// A log of 10 records in epoch 3 whose last frame has the origin 77.
+    fn log() -> LogState<SimDisk> {
+        let mut state = LogState::new(LogSettings::default(), 0);
+        state.segments.push(Segment::new(SegmentCheckpoint::default()));
+        state.end_offset = 10;
+        state.last_origin = 77;
+        state.epochs.begin(3, 0);
+        state
     }
-    names.insert(names::snapshot(state.snapshot));
-    names
+
+    fn next() -> FrameHeader {
+        FrameHeader {
+            previous: 77,
+            base_offset: 10,
+            leader_epoch: 3,
+            ..FrameHeader::default()
+        }
+    }
+
+    #[test]
+    fn a_frame_follows_by_chain_offset_and_epoch() {
+        assert_eq!(follows(&log(), &next()), Ok(()));
+        let bad = [
+            FrameHeader {
+                previous: 76,
+                ..next()
+            },
+            FrameHeader {
+                previous: 0,
+                ..next()
+            },
+            FrameHeader {
+                base_offset: 9,
+                ..next()
+            },
+            FrameHeader {
+                base_offset: 11,
+                ..next()
+            },
+            FrameHeader {
+                leader_epoch: 2,
+                ..next()
+            },
+        ];
+        for header in bad {
+            assert!(follows(&log(), &header).is_err(), "{header:?}");
+        }
+    }
+
+    #[test]
+    fn behind_a_gap_neither_offset_nor_chain_follow() {
+        let gap = FrameHeader {
+            flags: FLAG_GAP,
+            base_offset: 15,
+            previous: 1,
+            ..next()
+        };
+        assert_eq!(follows(&log(), &gap), Ok(()));
+        assert!(
+            follows(
+                &log(),
+                &FrameHeader {
+                    base_offset: 9,
+                    ..gap
+                }
+            )
+            .is_err(),
+            "a gap goes forward"
+        );
+    }
+
+    #[test]
+    fn an_empty_log_takes_the_frame_that_holds_its_start() {
+        let mut empty = LogState::<SimDisk>::new(LogSettings::default(), 12);
+        empty.last_origin = 5;
+        let holds = FrameHeader {
+            last_offset_delta: 2,
+            previous: 1,
+            ..next()
+        };
+        assert_eq!(follows(&empty, &holds), Ok(()), "10..=12 with any previous");
+        assert!(
+            follows(
+                &empty,
+                &FrameHeader {
+                    last_offset_delta: 1,
+                    ..holds
+                }
+            )
+            .is_err()
+        );
+        assert!(
+            follows(
+                &empty,
+                &FrameHeader {
+                    base_offset: 13,
+                    ..holds
+                }
+            )
+            .is_err()
+        );
+    }
 }

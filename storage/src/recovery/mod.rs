@@ -1,13 +1,14 @@
 //! The open: checkpoint, replay of the journal, and what must be durable before the first new entry.
 
 pub(crate) mod apply;
+mod extent;
 mod quarantine;
+mod unnamed;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use self::apply::Replay;
-use crate::checkpoint::cleanup::remove_folder;
 use crate::checkpoint::slot;
 use crate::disk::{Disk, DiskFile, OpenMode, PAGE};
 use crate::error::OpenError;
@@ -156,7 +157,7 @@ pub(crate) async fn recover<D: Disk>(
     replay.count_as_flushed(durable);
 
     let next_log_id = checkpoint.next_log_id.max(replay.next_log_id);
-    remove_unnamed(disk, options, &replay, next_log_id).await?;
+    let next_log_id = unnamed::clear(disk, options, &replay, next_log_id, checkpoint.generation).await?;
     let first = plan.highest.max(ring.sequence).next();
     let incarnation = Incarnation {
         incarnation: checkpoint.incarnations.last().map_or(0, |last| last.incarnation) + 1,
@@ -309,55 +310,4 @@ pub(crate) async fn read_snapshot<D: Disk>(
     let (_, producers) = snapshot::decode(file_key(log, number), &content)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Producers::restore(&producers))
-}
-
-/// Removes what neither checkpoint nor replay names, before any write: names are used again.
-async fn remove_unnamed<D: Disk>(
-    disk: &D,
-    options: &StoreOptions,
-    replay: &Replay<D>,
-    next_log_id: u64,
-) -> Result<(), OpenError> {
-    let logs_folder = options.directory.join(names::LOGS);
-    let live: HashMap<LogId, &Rc<LogInner<D>>> = replay.logs().map(|log| (log.log_id, log)).collect();
-    // The checkpoint still names those: their folders go after the next one.
-    let deleted: HashSet<LogId> = replay.deleted.iter().map(|log| log.log_id).collect();
-    let mut removed_folder = false;
-    for entry in disk.list(&logs_folder).await.map_err(io("list", &logs_folder))? {
-        let folder = logs_folder.join(&entry.name);
-        let Some((_, log_id)) = names::parse_log_folder(&entry.name) else {
-            continue;
-        };
-        let Some(log) = live.get(&log_id) else {
-            // An id below the next one that is not listed is a log whose deletion was durable.
-            if log_id.0 < next_log_id && !deleted.contains(&log_id) {
-                remove_folder(disk, &folder)
-                    .await
-                    .map_err(io("remove", &folder))?;
-                removed_folder = true;
-            }
-            continue;
-        };
-        let mut removed = false;
-        let keep: HashSet<String> = apply::named_files(&log.state.borrow());
-        for file in disk.list(&folder).await.map_err(io("list", &folder))? {
-            if !keep.contains(&file.name) {
-                let path = folder.join(&file.name);
-                disk.remove_file(&path).await.map_err(io("remove", &path))?;
-                removed = true;
-            }
-        }
-        // A removal that came undone would let an old file stand where a new one of its name is made.
-        if removed {
-            disk.flush_directory(&folder)
-                .await
-                .map_err(io("flush folder", &folder))?;
-        }
-    }
-    if removed_folder {
-        disk.flush_directory(&logs_folder)
-            .await
-            .map_err(io("flush folder", &logs_folder))?;
-    }
-    Ok(())
 }
