@@ -93,6 +93,9 @@ pub struct RunArgs {
     /// Consumers that read along; 0 reads the topic back afterwards. [default: 1; 0 for --rate max]
     #[arg(long)]
     pub consumers: Option<usize>,
+    /// Consumers that share the partitions when the topic is read back.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub readers: u16,
     /// Do not read anything: no end-to-end latency, no verification.
     #[arg(long)]
     pub no_verify: bool,

@@ -78,6 +78,8 @@ pub struct RunReport {
     pub verification: Option<Verification>,
     /// Why there is no verification, or why it is not complete.
     pub verification_note: Option<String>,
+    /// How fast it was read back, if that was done after the load.
+    pub read_back: Option<ReadBack>,
     /// The longest time in which a partition had records due and acknowledged none.
     pub longest_ack_gap_ns: u64,
     /// Errors and for how many records they stand.
@@ -169,6 +171,19 @@ pub struct LatencyFacts {
     pub end_to_end: Option<Summary>,
     /// The part of the lag for which the tool alone is to blame.
     pub tool_lag: Option<Summary>,
+}
+
+/// Reading everything back, from the first fetch to the last record checked.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ReadBack {
+    /// Consumers that shared the partitions.
+    pub consumers: usize,
+    /// Records that were read.
+    pub records: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Bytes of values a second.
+    pub bytes_per_second: f64,
 }
 
 /// The tool's own effort.

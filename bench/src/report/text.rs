@@ -166,6 +166,15 @@ fn verification(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
     if let Some(note) = &report.verification_note {
         writeln!(out, "verified  {note}")?;
     }
+    if let Some(read) = &report.read_back {
+        writeln!(
+            out,
+            "read back {} by {} consumer(s), {:.1} s",
+            format_byte_rate(read.bytes_per_second),
+            read.consumers,
+            read.seconds
+        )?;
+    }
     writeln!(
         out,
         "gap       longest time in which a partition had records due and acknowledged none: {}",

@@ -105,6 +105,7 @@ impl Run<'_> {
             hiccups: hiccups.summary(),
             verification: None,
             verification_note: None,
+            read_back: None,
             longest_ack_gap_ns: senders
                 .iter()
                 .map(|sender| sender.longest_ack_gap)

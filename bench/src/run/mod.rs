@@ -10,7 +10,7 @@ use crate::consumer::{ConsumePlan, Consumer, ConsumerReport};
 use crate::exit::Exit;
 use crate::hiccup::HiccupMeter;
 use crate::machine::Machine;
-use crate::report::{Folder, RunReport, write_results};
+use crate::report::{Folder, ReadBack, RunReport, write_results};
 use crate::sender::{LoadPlan, Progress, Sender, SenderReport};
 use crate::series::{IntervalPart, Recorder, Series};
 use crate::target::{ChildBroker, ChildKind, ChildOptions};
@@ -205,13 +205,14 @@ impl<'a> Run<'a> {
         };
         let senders = self.run_senders(&plan, pipes, &parts)?;
         let hiccups = hiccups.stop();
-        let (observed, note) = self.finish_consumers(consume_plan, consumers, &plan);
+        let (observed, note, read_back) = self.finish_consumers(consume_plan, consumers, &plan);
         drop(parts);
         let series = collector.join().expect("the collector only merges");
 
         let mut report = self.report(&plan, machine, &senders, &series, &hiccups, reading_along);
         report.verification = observed.map(|observed| Verification::of(&all_ledgers(&senders), &observed));
         report.verification_note = note;
+        report.read_back = read_back;
         report.failed_conditions = self.failed_conditions(&series);
         let exit = exit(&report);
         write_results(&folder, &report, &series)
@@ -355,14 +356,14 @@ impl<'a> Run<'a> {
         consume_plan: Option<Arc<ConsumePlan>>,
         mut consumers: Vec<JoinHandle<ConsumerReport>>,
         plan: &LoadPlan,
-    ) -> (Option<Observed>, Option<String>) {
+    ) -> (Option<Observed>, Option<String>, Option<ReadBack>) {
         let Some(consume_plan) = consume_plan else {
             let why = if self.args.no_verify {
                 "not asked for"
             } else {
                 "not possible: the target does not serve Fetch"
             };
-            return (None, Some(why.to_owned()));
+            return (None, Some(why.to_owned()), None);
         };
         let ends = self.cluster.end_offsets(&self.topic, &self.layout);
         let (ends, mut note) = match ends {
@@ -375,13 +376,17 @@ impl<'a> Run<'a> {
         let known = note.is_none();
         // Set once, here. Without ends the consumers stop when nothing comes any more.
         let _ = consume_plan.end_offsets.set(ends);
-        if known && consumers.is_empty() {
-            match self.start_consumers(&consume_plan, 1, None, plan) {
+        let reads_back = known && consumers.is_empty();
+        let began = self.clock.now();
+        if reads_back {
+            let readers = usize::from(self.args.readers);
+            match self.start_consumers(&consume_plan, readers, None, plan) {
                 Ok(started) => consumers = started,
                 Err(error) => note = Some(format!("not complete: {error}")),
             }
         }
         let mut observed = Observed::default();
+        let readers = consumers.len();
         for consumer in consumers {
             match consumer.join() {
                 Ok(report) => {
@@ -391,7 +396,15 @@ impl<'a> Run<'a> {
                 Err(_) => note = Some("not complete: a consumer panicked".to_owned()),
             }
         }
-        (Some(observed), note)
+        let seconds = self.clock.now().saturating_sub(began) as f64 / SECOND as f64;
+        let records = self.progress.received.load(Ordering::Relaxed);
+        let read_back = reads_back.then(|| ReadBack {
+            consumers: readers,
+            records,
+            seconds,
+            bytes_per_second: records as f64 * self.args.record_size as f64 / seconds,
+        });
+        (Some(observed), note, read_back)
     }
 }
 
