@@ -17,6 +17,8 @@ const EXIT_MAX: Duration = Duration::from_secs(60);
 pub struct Broker {
     directory: TempDir,
     arguments: Vec<String>,
+    /// The processor that it shall keep to.
+    processor: Option<String>,
     child: Option<Child>,
     addresses: Vec<SocketAddr>,
     ready_line: String,
@@ -46,6 +48,21 @@ impl Broker {
     }
 
     pub fn start_with(arguments: &[&str]) -> Self {
+        Self::start_where(arguments, None)
+    }
+
+    /// All its threads on one processor.
+    pub fn start_on_one_core(arguments: &[&str]) -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let mask = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+            .unwrap();
+        let first = mask.trim().split([',', '-']).next().unwrap();
+        Self::start_where(arguments, Some(first.to_owned()))
+    }
+
+    fn start_where(arguments: &[&str], processor: Option<String>) -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let arguments = SMALL
             .iter()
@@ -55,6 +72,7 @@ impl Broker {
         let mut broker = Self {
             directory,
             arguments,
+            processor,
             child: None,
             addresses: Vec::new(),
             ready_line: String::new(),
@@ -71,7 +89,16 @@ impl Broker {
             .append(true)
             .open(self.log_path())
             .unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_strandline"))
+        let program = env!("CARGO_BIN_EXE_strandline");
+        let mut command = match &self.processor {
+            None => Command::new(program),
+            Some(processor) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", processor, program]);
+                command
+            }
+        };
+        let mut child = command
             .args(["--port", "0", "--http-port", "0", "--data-dir"])
             .arg(self.data_directory())
             .args(&self.arguments)

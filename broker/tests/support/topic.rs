@@ -8,14 +8,15 @@ use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, D
 use kafka_protocol::messages::delete_records_response::DeleteRecordsPartitionResult;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::fetch_response::PartitionData;
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::list_offsets_response::ListOffsetsPartitionResponse;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{
-    BrokerId, CreateTopicsRequest, DeleteRecordsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest,
-    MetadataResponse, ProduceRequest, TopicName,
+    BrokerId, CreateTopicsRequest, DeleteRecordsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+    ListOffsetsRequest, MetadataRequest, MetadataResponse, ProduceRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
@@ -51,6 +52,26 @@ pub fn create(client: &mut Client, topic: &str, partitions: i32, configs: &[(&st
         answer.topics[0].error_code, 0,
         "{:?}",
         answer.topics[0].error_message
+    );
+}
+
+/// Sets a key of a topic; panics on an error.
+pub fn set_config(client: &mut Client, topic: &str, key: &str, value: &str) {
+    const TOPIC: i8 = 2;
+    let text = |text: &str| StrBytes::from_string(text.to_owned());
+    let config = AlterableConfig::default()
+        .with_name(text(key))
+        .with_value(Some(text(value)));
+    let resource = AlterConfigsResource::default()
+        .with_resource_type(TOPIC)
+        .with_resource_name(text(topic))
+        .with_configs(vec![config]);
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    let answer = client.call(1, &request);
+    assert_eq!(
+        answer.responses[0].error_code, 0,
+        "{:?}",
+        answer.responses[0].error_message
     );
 }
 
