@@ -27,7 +27,7 @@ fn at_times(times: &[i64]) -> Batch {
     )
 }
 
-/// KAFKA-16342, KAFKA-16310: the lookup of the largest timestamp was wrong in compressed batches.
+/// B16: KAFKA-16342, KAFKA-16310: the lookup of the largest timestamp was wrong in compressed batches.
 #[test]
 fn the_largest_timestamp_is_found_in_every_codec() {
     let broker = Broker::start();
@@ -46,6 +46,7 @@ fn the_largest_timestamp_is_found_in_every_codec() {
     }
 }
 
+/// B16.
 #[test]
 fn the_first_record_at_or_after_a_time_is_found() {
     let broker = Broker::start();
@@ -72,6 +73,7 @@ fn the_first_record_at_or_after_a_time_is_found() {
     }
 }
 
+/// B16.
 #[test]
 fn append_time_topics_give_the_batchs_first_offset_for_the_maximum() {
     let broker = Broker::start();
@@ -80,6 +82,7 @@ fn append_time_topics_give_the_batchs_first_offset_for_the_maximum() {
     assert_eq!(p.list_offset(7, MAX_TIMESTAMP).offset, 0);
 }
 
+/// B16.
 #[test]
 fn special_timestamps_are_known_from_the_version_that_brought_them() {
     let broker = Broker::start();
@@ -111,7 +114,7 @@ fn special_timestamps_are_known_from_the_version_that_brought_them() {
     assert_eq!(p.list_offset(11, -7).error_code, UNSUPPORTED_VERSION);
 }
 
-/// redpanda #10221, #2140, #12549: the start offset was not readable, or went back after a crash.
+/// B13: redpanda #10221, #2140, #12549: the start offset was not readable, or went back after a crash.
 #[test]
 fn deleted_records_stay_deleted() {
     let mut broker = Broker::start();
@@ -141,6 +144,29 @@ fn deleted_records_stay_deleted() {
     assert_eq!(p.delete_records(-1).low_watermark, 30);
     assert_eq!((p.list_offset(7, EARLIEST).offset, p.end_offset()), (30, 30));
     assert_eq!(p.append(&Batch::of_values(["new"])), 30);
+}
+
+/// B16: with every record gone there is no offset at any time; librdkafka #4308 met an exception there.
+#[test]
+fn nothing_is_found_by_time_where_nothing_is_left() {
+    let broker = Broker::start();
+    let mut p = Partition::create(&broker, "expired", &[]);
+    p.append(&at_times(&[1000, 2000]));
+    assert_eq!(p.delete_records(1).low_watermark, 1);
+    // The record that is left, not the batch's first.
+    assert_eq!(
+        (p.list_offset(7, 5).offset, p.list_offset(7, MAX_TIMESTAMP).offset),
+        (1, 1)
+    );
+    assert_eq!(p.delete_records(-1).low_watermark, 2);
+    for timestamp in [0, 5, i64::MAX, MAX_TIMESTAMP] {
+        let found = p.list_offset(7, timestamp);
+        assert_eq!(
+            (found.error_code, found.offset, found.timestamp),
+            (0, -1, -1),
+            "at {timestamp}"
+        );
+    }
 }
 
 #[test]
@@ -181,5 +207,38 @@ fn epochs_end_where_the_next_one_starts() {
     assert_eq!(ask(second, second), (0, second, 3));
     assert_eq!(ask(second + 1, -1), (0, -1, -1));
     assert_eq!(ask(second, second + 1), (UNKNOWN_LEADER_EPOCH, -1, -1));
+    assert_eq!(ask(-1, -1), (0, -1, -1));
     assert_eq!(p.list_offset(7, EARLIEST).leader_epoch, first);
+}
+
+/// A client whose records are all deleted asks for an epoch that is kept no more: it ends where the log starts. Without an
+/// end the client would take its position for lost, and start over.
+#[test]
+fn an_epoch_older_than_every_record_ends_where_the_log_starts() {
+    let mut broker = Broker::start();
+    let mut p = Partition::create(&broker, "old", &[]);
+    p.append(&Batch::of_values(["a", "b", "c"]));
+    let first = p.list_offset(7, LATEST).leader_epoch;
+    broker.kill();
+    broker.launch();
+    let mut p = Partition::find(&broker, "old", 0);
+    p.append(&Batch::of_values(["d"]));
+    assert_eq!(p.delete_records(3).low_watermark, 3);
+    let partition = OffsetForLeaderPartition::default()
+        .with_current_leader_epoch(-1)
+        .with_leader_epoch(first);
+    let topic = OffsetForLeaderTopic::default()
+        .with_topic(name("old"))
+        .with_partitions(vec![partition]);
+    let request = OffsetForLeaderEpochRequest::default()
+        .with_replica_id((-1).into())
+        .with_topics(vec![topic]);
+    for version in 2..=4 {
+        let answer = p.client.call(version, &request);
+        let answer = &answer.topics[0].partitions[0];
+        assert_eq!(
+            (answer.error_code, answer.leader_epoch, answer.end_offset),
+            (0, first, 3)
+        );
+    }
 }

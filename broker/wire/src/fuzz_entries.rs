@@ -226,8 +226,8 @@ pub fn batch_validate(bytes: &[u8]) {
 pub fn record_set(bytes: &[u8]) {
     for batch in batches(bytes) {
         let Ok(batch) = batch else { return };
-        let _ = find_timestamp(batch.bytes, 1_000_000, DECOMPRESSED_MAX_BYTES);
-        let _ = max_timestamp_record(batch.bytes, DECOMPRESSED_MAX_BYTES);
+        let _ = find_timestamp(batch.bytes, 1_000_000, 1, DECOMPRESSED_MAX_BYTES);
+        let _ = max_timestamp_record(batch.bytes, 1, DECOMPRESSED_MAX_BYTES);
         let _ = for_each_record(batch.bytes, DECOMPRESSED_MAX_BYTES, |record| {
             record.headers().for_each(drop);
             ControlFlow::<()>::Continue(())

@@ -130,10 +130,10 @@ proptest! {
         let batch = build(&samples, codec);
         let times: Vec<_> = samples.iter().map(|sample| sample.0).collect();
         let first = times.iter().position(|time| *time >= target);
-        let found = find_timestamp(&batch, target, CAP).unwrap();
+        let found = find_timestamp(&batch, target, 0, CAP).unwrap();
         prop_assert_eq!(found.map(|found| found.offset as usize), first);
         let largest = *times.iter().max().unwrap();
-        let found = max_timestamp_record(&batch, CAP).unwrap().unwrap();
+        let found = max_timestamp_record(&batch, 0, CAP).unwrap().unwrap();
         prop_assert_eq!(found.timestamp, largest);
         prop_assert_eq!(Some(found.offset as usize), times.iter().position(|time| *time == largest));
     }
@@ -157,7 +157,7 @@ proptest! {
             expected.iter_mut().for_each(|sample| sample.0 = rules.now_ms);
         }
         prop_assert_eq!(read(&stored), expected);
-        let largest = max_timestamp_record(&stored, CAP).unwrap().unwrap();
+        let largest = max_timestamp_record(&stored, 0, CAP).unwrap().unwrap();
         prop_assert_eq!(validated.header.max_timestamp, largest.timestamp);
         prop_assert_eq!(i64::from(validated.offset_of_max_timestamp), largest.offset);
         if rules.timestamp_type == TimestampType::CreateTime {
@@ -205,7 +205,7 @@ proptest! {
         let _ = validate(&bytes, &ValidationRules::default());
         for batch in batches(&bytes) {
             let Ok(batch) = batch else { break };
-            let _ = find_timestamp(batch.bytes, 0, CAP);
+            let _ = find_timestamp(batch.bytes, 0, 0, CAP);
             let _ = for_each_record(batch.bytes, CAP, |_| ControlFlow::<()>::Continue(()));
         }
     }

@@ -103,7 +103,7 @@ fn every_codec_is_accepted_unchanged() {
 fn records_are_found_by_their_time() {
     let at = |offset, timestamp| Some(RecordPosition { offset, timestamp });
     for (codec, bytes) in golden() {
-        assert_eq!(max_timestamp_record(bytes, CAP), Ok(at(1, 1009)), "{codec:?}");
+        assert_eq!(max_timestamp_record(bytes, 0, CAP), Ok(at(1, 1009)), "{codec:?}");
         for (target, found) in [
             (i64::MIN, at(0, 1000)),
             (1000, at(0, 1000)),
@@ -112,7 +112,7 @@ fn records_are_found_by_their_time() {
             (1010, None),
         ] {
             assert_eq!(
-                find_timestamp(bytes, target, CAP),
+                find_timestamp(bytes, target, 0, CAP),
                 Ok(found),
                 "{codec:?} {target}"
             );

@@ -44,8 +44,8 @@ fn an_uncompressed_batch_is_validated_without_an_allocation() {
         assert_eq!(allocations, 0, "{timestamp_type:?}");
     }
     let (allocations, _) = measure(|| {
-        assert!(find_timestamp(&batch, NOW + 1, 0).is_ok());
-        assert!(max_timestamp_record(&batch, 0).is_ok());
+        assert!(find_timestamp(&batch, NOW + 1, 0, 0).is_ok());
+        assert!(max_timestamp_record(&batch, 0, 0).is_ok());
     });
     assert_eq!(allocations, 0);
 }

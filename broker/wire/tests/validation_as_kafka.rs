@@ -192,7 +192,7 @@ fn the_maximum_timestamp_as_sent_is_never_trusted() {
             assert_eq!(validated.offset_of_max_timestamp, 9);
             assert_eq!(stored(&validated), good, "{codec:?}");
         }
-        let found = find_timestamp(&good, times[7], CAP).unwrap().unwrap();
+        let found = find_timestamp(&good, times[7], 0, CAP).unwrap().unwrap();
         assert_eq!((found.offset, found.timestamp), (7, times[7]));
     }
 }

@@ -78,8 +78,7 @@ impl<D: Disk> Log<D> {
                 return Ok(None);
             };
             let header = self.header(batch, offset)?;
-            let found = self.largest_record(batch, &header)?;
-            return Ok(found);
+            return self.largest_record(batch, &header);
         }
         // The batch that a segment names as its largest is out of bounds: look at all of them.
         let mut best: Option<TimestampOffset> = None;
@@ -91,9 +90,15 @@ impl<D: Disk> Log<D> {
             };
             for batch in &batches {
                 let header = self.header(batch, next)?;
-                if best.is_none_or(|best| header.max_timestamp > best.timestamp) {
-                    best = self.largest_record(batch, &header)?.or(best);
+                if best.is_some_and(|best| header.max_timestamp <= best.timestamp) {
+                    continue;
                 }
+                // The log may start behind the record that the batch's header means.
+                let found = self.largest_record(batch, &header)?;
+                best = match (best, found) {
+                    (Some(best), Some(found)) if found.timestamp <= best.timestamp => Some(best),
+                    (best, found) => found.or(best),
+                };
             }
             next = self.header(last, next)?.last_offset() + 1;
         }
@@ -147,7 +152,7 @@ impl<D: Disk> Log<D> {
             }
         };
         let built = ensure_index(&self.shard, &self.inner, number).await;
-        built.map_err(|detail| self.damaged(self.start_offset(), detail))?;
+        built.map_err(|error| self.read_error(self.start_offset(), error))?;
         let state = self.inner.state.borrow();
         let segment = state
             .segments
@@ -183,9 +188,8 @@ impl<D: Disk> Log<D> {
         start: Offset,
         near: Offset,
     ) -> Result<Option<RecordPosition>, ReadError> {
-        let found = find_timestamp(batch, timestamp, DECOMPRESSED_BYTES_MAX)
-            .map_err(|error| self.damaged(near, error.to_string()))?;
-        Ok(found.filter(|found| found.offset >= start))
+        find_timestamp(batch, timestamp, start, DECOMPRESSED_BYTES_MAX)
+            .map_err(|error| self.damaged(near, error.to_string()))
     }
 
     fn largest_record(
@@ -193,7 +197,7 @@ impl<D: Disk> Log<D> {
         batch: &[u8],
         header: &BatchHeader,
     ) -> Result<Option<TimestampOffset>, ReadError> {
-        let found = max_timestamp_record(batch, DECOMPRESSED_BYTES_MAX)
+        let found = max_timestamp_record(batch, self.start_offset(), DECOMPRESSED_BYTES_MAX)
             .map_err(|error| self.damaged(header.base_offset, error.to_string()))?;
         Ok(found.map(|found| TimestampOffset::new(found, header)))
     }

@@ -23,36 +23,43 @@ impl RecordPosition {
     }
 }
 
-/// The first record whose timestamp is at or after `target_ms`. `None` when the batch has none. `decompressed_max_bytes`
-/// caps what a compressed batch may decompress to.
+/// The first record from `from_offset` on whose timestamp is at or after `target_ms`. `None` when the batch has none: the log
+/// may start in the middle of a batch. `decompressed_max_bytes` caps what a compressed batch may decompress to.
 pub fn find_timestamp(
     batch: &[u8],
     target_ms: i64,
+    from_offset: i64,
     decompressed_max_bytes: usize,
 ) -> Result<Option<RecordPosition>, BatchError> {
     let (header, data) = split(batch)?;
     walk(&header, data, decompressed_max_bytes, |_, record| {
         let timestamp = header.timestamp_of(record.timestamp_delta);
-        if timestamp >= target_ms {
-            ControlFlow::Break(RecordPosition::new(&header, record.offset_delta, timestamp))
+        let position = RecordPosition::new(&header, record.offset_delta, timestamp);
+        if timestamp >= target_ms && position.offset >= from_offset {
+            ControlFlow::Break(position)
         } else {
             ControlFlow::Continue(())
         }
     })
 }
 
-/// The first record that has the batch's largest timestamp; of a batch with append time its first record. `None` only for a
-/// batch without records.
+/// The first record that has the largest timestamp of all from `from_offset` on; of a batch with append time its first one.
+/// `None` when there is none.
 pub fn max_timestamp_record(
     batch: &[u8],
+    from_offset: i64,
     decompressed_max_bytes: usize,
 ) -> Result<Option<RecordPosition>, BatchError> {
     let (header, data) = split(batch)?;
     let mut largest: Option<RecordPosition> = None;
     walk(&header, data, decompressed_max_bytes, |_, record| {
         let timestamp = header.timestamp_of(record.timestamp_delta);
+        let position = RecordPosition::new(&header, record.offset_delta, timestamp);
+        if position.offset < from_offset {
+            return ControlFlow::Continue(());
+        }
         if largest.is_none_or(|largest| timestamp > largest.timestamp) {
-            largest = Some(RecordPosition::new(&header, record.offset_delta, timestamp));
+            largest = Some(position);
         }
         if header.is_log_append_time() {
             ControlFlow::Break(())
