@@ -33,7 +33,7 @@ fn expect(partition: &mut Partition, batch: Vec<u8>, code: i16, what: &str) -> P
     answer
 }
 
-/// librdkafka #488, redpanda PR #25807: one too large batch failed good ones, without a reason.
+/// B06: librdkafka #488, redpanda PR #25807: one too large batch failed good ones, without a reason.
 #[test]
 fn a_too_large_batch_leaves_its_neighbour_alone() {
     let broker = Broker::start();
@@ -126,7 +126,7 @@ fn corrupt_batches_are_never_stored() {
     assert_eq!(partition.append(&good), 0);
 }
 
-/// A gzip batch whose header and records disagree on offsets is put right, not refused (redpanda PR #25200).
+/// B01: a gzip batch whose header and records disagree on offsets is put right, not refused (redpanda PR #25200).
 #[test]
 fn wrong_offset_deltas_inside_a_compressed_batch_are_rewritten() {
     let broker = Broker::start();
@@ -140,6 +140,7 @@ fn wrong_offset_deltas_inside_a_compressed_batch_are_rewritten() {
     assert_eq!(stored.last_offset_delta, 2);
 }
 
+/// B45.
 #[test]
 fn a_zip_bomb_is_refused_within_bounds() {
     let broker = Broker::start();
@@ -158,6 +159,7 @@ fn a_zip_bomb_is_refused_within_bounds() {
     assert_eq!(partition.append(&Batch::of_values(["after"])), 1);
 }
 
+/// B07.
 #[test]
 fn records_without_a_key_do_not_enter_a_compacted_topic() {
     let broker = Broker::start();
@@ -179,6 +181,7 @@ fn records_without_a_key_do_not_enter_a_compacted_topic() {
     partition.append(&Batch::new(vec![Record::new(now, Some(b""), Some(b"v"))]));
 }
 
+/// B02: a time in microseconds. The bounds are the topic's.
 #[test]
 fn timestamps_far_in_the_future_are_refused() {
     let broker = Broker::start();
@@ -186,6 +189,20 @@ fn timestamps_far_in_the_future_are_refused() {
     let microseconds = now_ms() * 1000;
     let batch = Batch::new(vec![Record::new(microseconds, None, Some(b"v"))]);
     expect(&mut partition, batch.encode(), INVALID_TIMESTAMP, "microseconds");
+    let bounds = [
+        ("message.timestamp.before.max.ms", "60000"),
+        ("message.timestamp.after.max.ms", "120000"),
+    ];
+    let mut bounded = Partition::create(&broker, "bounded", &bounds);
+    let now = now_ms();
+    let at = |time: i64| Batch::new(vec![Record::new(time, None, Some(b"v"))]).encode();
+    for (time, what) in [(now - 90_000, "too old"), (now + 180_000, "too young")] {
+        let answer = expect(&mut bounded, at(time), INVALID_TIMESTAMP, what);
+        assert_eq!(answer.record_errors[0].batch_index, 0);
+    }
+    for time in [now - 30_000, now + 60_000, -1] {
+        assert_eq!(bounded.produce_bytes(at(time)).error_code, 0, "at {time}");
+    }
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn ask_and_create(client: &mut Client, topic: &str) -> MetadataResponse {
     client.call(12, &request)
 }
 
+/// B27.
 #[test]
 fn configurations_take_effect_at_once_and_survive_a_restart() {
     let mut broker = Broker::start();
@@ -126,6 +127,7 @@ fn a_topic_is_usable_as_soon_as_its_creation_is_answered() {
     }
 }
 
+/// B29.
 #[test]
 fn many_clients_at_once_create_one_topic() {
     let broker = Broker::start_with(&["--shards", "2", "--set", "num.partitions=3"]);
@@ -183,6 +185,7 @@ fn a_thousand_partitions_and_a_thousand_topics_are_created_in_one_request_each()
     );
 }
 
+/// B41.
 #[test]
 fn shards_are_advertised_as_configured() {
     let mapped = Broker::start_with(&[

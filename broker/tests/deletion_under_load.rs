@@ -1,5 +1,5 @@
-//! Deleting topics while they are written and read: everyone hears of it at once, and nothing comes back.
-//! (redpanda #264, librdkafka #1582, akhq #49.)
+//! Deleting topics while they are written and read: everyone hears of it at once, and nothing comes back
+//! (B30: redpanda #264, librdkafka #1582, akhq #49; B37: pebble #864, rocksdb #12403).
 
 mod support;
 

@@ -82,6 +82,7 @@ fn an_incremental_fetch_tells_only_news() {
     }
 }
 
+/// B12.
 #[test]
 fn wrong_ids_and_epochs_are_told_and_the_final_epoch_closes() {
     let broker = Broker::start();
@@ -110,7 +111,7 @@ fn wrong_ids_and_epochs_are_told_and_the_final_epoch_closes() {
     assert_eq!(gone.error_code, FETCH_SESSION_ID_NOT_FOUND);
 }
 
-/// KAFKA-9137: with the cache full, sessions in use were evicted and every client looped on errors.
+/// B12: KAFKA-9137: with the cache full, sessions in use were evicted and every client looped on errors.
 #[test]
 fn beyond_the_slots_clients_get_data_without_a_session() {
     let broker = Broker::start_set(&["max.incremental.fetch.session.cache.slots=3"]);
@@ -137,7 +138,7 @@ fn beyond_the_slots_clients_get_data_without_a_session() {
     }
 }
 
-/// redpanda #3409: partitions at the front of a request starved those behind them.
+/// B09: redpanda #3409: partitions at the front of a request starved those behind them.
 #[test]
 fn every_partition_of_a_session_gets_its_turn() {
     let broker = Broker::start();

@@ -24,7 +24,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     [&(body.len() as i32).to_be_bytes(), body].concat()
 }
 
-/// KAFKA-14063, KAFKA-5062, KAFKA-2878, sarama #1147: few bytes made the broker allocate gigabytes or die.
+/// B45: KAFKA-14063, KAFKA-5062, KAFKA-2878, sarama #1147: few bytes made the broker allocate gigabytes or die.
 #[test]
 fn few_bytes_never_make_it_allocate_much() {
     let mut broker = Broker::start();
@@ -89,6 +89,7 @@ fn few_bytes_never_make_it_allocate_much() {
     assert!(broker.is_running());
 }
 
+/// B45.
 #[test]
 fn half_sent_frames_hold_little_memory() {
     let broker = Broker::start();
@@ -139,7 +140,7 @@ fn many_large_requests_get_through_bounded_memory() {
     );
 }
 
-/// A frame may arrive in any pieces.
+/// B45: a frame may arrive in any pieces.
 #[test]
 fn a_frame_one_byte_at_a_time_is_served() {
     let broker = Broker::start();
@@ -186,7 +187,7 @@ fn an_unknown_version_of_api_versions_is_answered_in_version_zero() {
     assert_eq!(client.call(3, &named("bad client")).error_code, INVALID_REQUEST);
 }
 
-/// Every prefix and a few thousand mutations of real requests: nothing stops, nothing hangs.
+/// B45: every prefix and a few thousand mutations of real requests: nothing stops, nothing hangs.
 #[test]
 fn mutated_requests_stop_nothing() {
     let mut broker = Broker::start();

@@ -6,6 +6,7 @@ use kafka_protocol::messages::InitProducerIdRequest;
 use support::topic::PRODUCE_VERSION;
 use support::{Batch, Broker, Client, Partition};
 
+const INVALID_REQUEST: i16 = 42;
 const OUT_OF_ORDER_SEQUENCE_NUMBER: i16 = 45;
 const INVALID_PRODUCER_EPOCH: i16 = 47;
 const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
@@ -42,7 +43,7 @@ fn producer_ids_are_never_given_twice() {
     }
 }
 
-/// redpanda #3039, #3038, #22670: a batch retried over a crash was stored twice.
+/// B04: redpanda #3039, #3038, #22670: a batch retried over a crash was stored twice.
 #[test]
 fn the_last_five_batches_are_known_also_after_a_crash() {
     let mut broker = Broker::start();
@@ -87,6 +88,44 @@ fn gaps_and_old_epochs_are_refused_and_an_unknown_producer_may_begin_anywhere() 
     let unknown = new_producer(&mut partition.client);
     partition.append(&batch(unknown, 77));
     assert_eq!(partition.end_offset(), 3);
+}
+
+/// B04: a producer that was idle for longer than its id is remembered may go on, as from an unknown one.
+#[test]
+fn an_expired_producer_may_go_on_anywhere() {
+    let broker = Broker::start_set(&["producer.id.expiration.ms=1000"]);
+    let mut partition = Partition::create(&broker, "expired", &[]);
+    let producer = new_producer(&mut partition.client);
+    partition.append(&batch(producer, 0));
+    loop {
+        let code = partition.produce(&batch(producer, 7)).error_code;
+        if code == 0 {
+            break;
+        }
+        assert_eq!(code, OUT_OF_ORDER_SEQUENCE_NUMBER);
+    }
+    assert_eq!(partition.end_offset(), 2);
+}
+
+/// A producer id without its epoch, or the other way round, means nothing; both together ask for a new id.
+#[test]
+fn an_id_and_its_epoch_go_together() {
+    let broker = Broker::start();
+    let ask = |id: i64, epoch: i16| {
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(None)
+            .with_producer_id(id.into())
+            .with_producer_epoch(epoch);
+        let answer = broker.client().call(4, &request);
+        (
+            answer.error_code,
+            answer.producer_id.0 >= 0,
+            answer.producer_epoch,
+        )
+    };
+    assert_eq!(ask(7, -1), (INVALID_REQUEST, false, -1));
+    assert_eq!(ask(-1, 3), (INVALID_REQUEST, false, -1));
+    assert_eq!(ask(7, 3), (0, true, 0));
 }
 
 #[test]
@@ -151,7 +190,7 @@ fn transactional_ids_are_refused_for_good() {
     }
 }
 
-/// redpanda #22670: a producer that comes back after its records are gone must not fail for ever.
+/// B04: redpanda #22670: a producer that comes back after its records are gone must not fail for ever.
 #[test]
 fn a_producer_goes_on_after_its_records_are_deleted() {
     let broker = Broker::start();

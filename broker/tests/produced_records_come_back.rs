@@ -5,6 +5,8 @@ mod support;
 use support::batch::{CODECS, LOG_APPEND_TIME, now_ms};
 use support::{Batch, Broker, Codec, Partition, Record};
 
+const MESSAGE_TOO_LARGE: i16 = 10;
+
 #[test]
 fn with_every_codec() {
     let broker = Broker::start();
@@ -24,7 +26,7 @@ fn with_every_codec() {
     assert_eq!(partition.read_all(0).len(), 250);
 }
 
-/// kafka-backup #155, Dekaf #1627: null and empty were confused, duplicate header names lost.
+/// B07: kafka-backup #155, Dekaf #1627: null and empty were confused, duplicate header names lost.
 #[test]
 fn null_and_empty_stay_apart_and_headers_keep_their_order() {
     let broker = Broker::start();
@@ -72,7 +74,7 @@ fn large_records_and_many_small_ones() {
     assert_eq!(records[&200].value.as_deref(), Some(&b"small 199"[..]));
 }
 
-/// redpanda PR #25200: some clients leave the maximum timestamp unset or wrong; lookups by time then missed the batch.
+/// B01: redpanda PR #25200: some clients leave the maximum timestamp unset or wrong; lookups by time then missed the batch.
 #[test]
 fn the_maximum_timestamp_is_the_true_one() {
     let broker = Broker::start();
@@ -96,7 +98,7 @@ fn the_maximum_timestamp_is_the_true_one() {
     );
 }
 
-/// redpanda #29189, #11922: the append time was missing from the answer.
+/// B02: redpanda #29189, #11922: the append time was missing from the answer. Times of clients have no bounds there.
 #[test]
 fn append_time_is_the_brokers() {
     let broker = Broker::start();
@@ -118,11 +120,15 @@ fn append_time_is_the_brokers() {
         assert_eq!(stored.flags & LOG_APPEND_TIME, LOG_APPEND_TIME);
         assert_eq!(stored.max_timestamp, answer.log_append_time_ms);
     }
+    // The time index follows the broker's clock.
+    let last = partition.batches(1)[0].max_timestamp;
+    assert_eq!(partition.list_offset(7, last + 1).offset, -1);
+    assert_eq!(partition.list_offset(7, 1).offset, 0);
     let mut by_client = Partition::create(&broker, "create-time", &[]);
     assert_eq!(by_client.produce(&Batch::of_values(["v"])).log_append_time_ms, -1);
 }
 
-/// redpanda #866: compression.type was accepted, shown and ignored.
+/// B05: redpanda #866: compression.type was accepted, shown and ignored.
 #[test]
 fn the_topics_codec_is_obeyed() {
     let broker = Broker::start();
@@ -149,6 +155,29 @@ fn the_topics_codec_is_obeyed() {
             );
         }
     }
+}
+
+/// B05: what recompression makes too large is refused; records that are stored keep their codec.
+#[test]
+fn recompression_minds_the_limit_and_leaves_stored_records_alone() {
+    let broker = Broker::start();
+    let limit = [
+        ("max.message.bytes", "20000"),
+        ("compression.type", "uncompressed"),
+    ];
+    let mut partition = Partition::create(&broker, "grows", &limit);
+    let small_when_zipped = Batch::of_values([vec![b'x'; 50_000]]).compressed(Codec::Gzip);
+    let answer = partition.produce(&small_when_zipped);
+    assert_eq!(answer.error_code, MESSAGE_TOO_LARGE);
+    assert!(answer.error_message.is_some());
+    assert_eq!(partition.end_offset(), 0);
+
+    let mut partition = Partition::create(&broker, "changes", &[("compression.type", "gzip")]);
+    partition.append(&Batch::of_values(["before"]));
+    support::topic::set_config(&mut broker.client(), "changes", "compression.type", "lz4");
+    partition.append(&Batch::of_values(["after"]));
+    let codecs: Vec<Codec> = partition.batches(0).iter().map(|batch| batch.codec).collect();
+    assert_eq!(codecs, [Codec::Gzip, Codec::Lz4]);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn the_wrong_shard_names_the_leader() {
     );
 }
 
-/// redpanda #903 and others: tools that ask every broker must count each replica once.
+/// B31: redpanda #903 and others: tools that ask every broker must count each replica once.
 #[test]
 fn log_directories_list_each_partition_once() {
     let broker = Broker::start_with(&["--shards", "2"]);
@@ -125,7 +125,7 @@ fn log_directories_list_each_partition_once() {
     assert_eq!(seen.len(), 6);
 }
 
-/// redpanda #7162, #1256: a topic could not be used right after its creation.
+/// B29: redpanda #7162, #1256: a topic could not be used right after its creation.
 #[test]
 fn a_topic_is_usable_at_once_and_made_once_by_many() {
     let broker = Broker::start_with(&["--shards", "2"]);

@@ -36,6 +36,11 @@ pub async fn handle(
         .iter()
         .map(|topic| topic.name.to_string())
         .collect();
+    if let Some(cursor) = &request.cursor
+        && (cursor.partition_index < 0 || !(asked.is_empty() || asked.contains(&first)))
+    {
+        return refuse(&asked);
+    }
     let named: Vec<&str> = match asked.is_empty() {
         true => image
             .topics_from(&first)
@@ -44,6 +49,20 @@ pub async fn handle(
         false => asked.range(first.clone()..).map(String::as_str).collect(),
     };
     page(&image, context.listener, &named, (&first, first_partition), limit)
+}
+
+/// A cursor must name a partition, of one of the topics asked for.
+fn refuse(asked: &BTreeSet<String>) -> DescribeTopicPartitionsResponse {
+    let topics = asked.iter().map(|name| {
+        DescribeTopicPartitionsResponseTopic::default()
+            .with_error_code(ErrorCode::InvalidRequest.code())
+            .with_name(Some(topic_name(name)))
+            .with_is_internal(is_internal(name))
+            .with_topic_authorized_operations(operations::OMITTED)
+    });
+    DescribeTopicPartitionsResponse::default()
+        .with_topics(topics.collect())
+        .with_next_cursor(None)
 }
 
 fn page(

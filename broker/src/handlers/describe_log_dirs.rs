@@ -26,10 +26,12 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
 ) -> Result<Answer<D>, Close> {
     let asked: DescribeLogDirsRequest = request.decode(body)?;
     let asked: Asked = asked.topics.map(|topics| {
-        topics
-            .into_iter()
-            .map(|topic| (topic.topic, topic.partitions))
-            .collect()
+        // A topic may be named more than once.
+        let mut numbers: BTreeMap<TopicName, Vec<i32>> = BTreeMap::new();
+        for topic in topics {
+            numbers.entry(topic.topic).or_default().extend(topic.partitions);
+        }
+        numbers
     });
     let shard = &request.shard;
     let directory = StrBytes::from_string(shard.directory.display().to_string());

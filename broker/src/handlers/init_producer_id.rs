@@ -13,6 +13,9 @@ use crate::connection::{Answer, Close};
 /// Refuses a transactional id with a code that clients do not retry.
 const NO_TRANSACTIONS: &str = "transactions are not served by this version";
 
+const NO_PRODUCER_ID: i64 = -1;
+const NO_PRODUCER_EPOCH: i16 = -1;
+
 pub(super) async fn serve<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     body: Bytes,
@@ -28,6 +31,12 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
             ErrorCode::TransactionalIdAuthorizationFailed,
             NO_TRANSACTIONS.to_owned(),
         )),
+        None if (asked.producer_id.0 == NO_PRODUCER_ID) != (asked.producer_epoch == NO_PRODUCER_EPOCH) => {
+            Err((
+                ErrorCode::InvalidRequest,
+                "producer id and epoch go together".to_owned(),
+            ))
+        }
         // A producer id in the request asks for the next epoch of a transactional one: an idempotent producer
         // that lost its epoch starts anew, as in Kafka.
         None => shard.producer_ids.next(&shard.control, shard.broker_id).await,
