@@ -62,6 +62,11 @@ fn refused(key: &Key, reason: &str, origin: &Origin) -> ConfigError {
     }
 }
 
+/// Letters of an unknown key that its error shows.
+const KEY_SHOWN_MAX: usize = 200;
+/// An unknown key is taken for a misspelt one up to so many letters.
+const DISTANCE_MAX: usize = 3;
+
 fn unknown(name: &str, origin: &Origin) -> ConfigError {
     let gone = GONE.iter().find(|(prefix, _)| name.starts_with(prefix));
     let hint = match gone {
@@ -73,7 +78,10 @@ fn unknown(name: &str, origin: &Origin) -> ConfigError {
     };
     ConfigError::UnknownKey {
         origin: origin.to_string(),
-        key: name.to_owned(),
+        key: match name.char_indices().nth(KEY_SHOWN_MAX) {
+            Some((end, _)) => format!("{}...", &name[..end]),
+            None => name.to_owned(),
+        },
         hint,
     }
 }
@@ -94,8 +102,10 @@ fn nearest(name: &str) -> Option<&'static str> {
     let names = keys()
         .filter(|key| key.scope == Scope::Broker && !key.internal)
         .map(|key| key.name);
+    // No other key is near, and a file that is none of keys takes no minutes to be refused.
+    let names = names.filter(|key| key.len().abs_diff(name.len()) <= DISTANCE_MAX);
     let (distance, key) = names.map(|key| (distance(name, key), key)).min()?;
-    (distance <= 3).then_some(key)
+    (distance <= DISTANCE_MAX).then_some(key)
 }
 
 /// Levenshtein's.
@@ -122,6 +132,13 @@ mod tests {
         let mut settings = Settings::default();
         settings.set(key, value, Origin::Set);
         check(&settings).map_err(|error| error.to_string())
+    }
+
+    /// The search for a near key took minutes.
+    #[test]
+    fn a_key_of_any_length_is_refused_in_a_line() {
+        let error = judge(&"a".repeat(5_000_000), "1").unwrap_err();
+        assert!(error.len() < 300, "{error}");
     }
 
     #[test]

@@ -9,10 +9,20 @@ use toml::{Table, Value};
 pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
     let table: Table = text
         .parse()
-        .map_err(|error: toml::de::Error| error.to_string().trim_end().to_owned())?;
+        .map_err(|error: toml::de::Error| in_a_line(text, &error))?;
     let mut pairs = Vec::new();
     flatten("", &table, &mut pairs)?;
     Ok(pairs)
+}
+
+/// The error with its place; its own text takes several lines, with a drawing.
+fn in_a_line(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let message = error.message().trim_end().replace('\n', "; ");
+    match before {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message,
+    }
 }
 
 fn flatten(prefix: &str, table: &Table, pairs: &mut Vec<(String, String)>) -> Result<(), String> {
@@ -68,6 +78,7 @@ mod tests {
             expected.map(|(key, value)| (key.to_owned(), value.to_owned()))
         );
         assert!(parse("a = 1979-05-27").unwrap_err().contains("'a' must be"));
-        assert!(parse("a = ").is_err());
+        let error = parse("b = 1\na = ").unwrap_err();
+        assert!(error.starts_with("line 2: ") && !error.contains('\n'), "{error}");
     }
 }
