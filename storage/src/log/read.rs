@@ -10,7 +10,7 @@ use crate::disk::{Disk, OpenMode};
 use crate::error::ReadError;
 use crate::format::frame::FRAME_HEADER_BYTES;
 use crate::format::names;
-use crate::segment::index::{FrameReader, ReadMemory, ensure_index};
+use crate::segment::index::{FrameReader, ReadMemory, SegmentError, ensure_index};
 use crate::types::Offset;
 
 /// What to read.
@@ -181,8 +181,8 @@ impl<D: Disk> Log<D> {
         valid_length: u64,
     ) -> Result<(), ReadError> {
         let shard = &self.shard;
-        let damaged = |detail: String| self.damaged(gathered.next, detail);
-        ensure_index(shard, &self.inner, number).await.map_err(damaged)?;
+        let built = ensure_index(shard, &self.inner, number).await;
+        built.map_err(|error| self.read_error(gathered.next, error))?;
         let position = {
             let state = self.inner.state.borrow();
             let segment = state
@@ -197,7 +197,7 @@ impl<D: Disk> Log<D> {
             .files
             .get(&shard.disk, &path, self.inner.log_id, number, OpenMode::ReadWrite)
             .await;
-        let file = file.map_err(|error| ReadError::Io(error.to_string()))?;
+        let file = file.map_err(|error| self.read_error(gathered.next, SegmentError::of(&path, &error)))?;
         let key = (self.inner.log_id, number);
         let known = shard.read_ahead.borrow_mut().take(key, gathered.next);
         let (position, chunk) = match known {
@@ -213,11 +213,11 @@ impl<D: Disk> Log<D> {
             let (position, frame) = match reader.next().await {
                 Ok(Some(next)) => next,
                 Ok(None) => break,
-                Err(detail) => {
-                    let damaged = self.damaged(gathered.next, detail);
-                    // What was read before the damage is good.
+                Err(error) => {
+                    let error = self.read_error(gathered.next, error);
+                    // What was read before it is good.
                     return if gathered.batches.is_empty() {
-                        Err(damaged)
+                        Err(error)
                     } else {
                         Ok(())
                     };
@@ -244,6 +244,19 @@ impl<D: Disk> Log<D> {
         }
         shard.counters.disk_read_bytes.add(gathered.bytes as u64);
         Ok(())
+    }
+
+    /// A segment was not read at `from`. Only bytes that do not verify damage the log: what the system refuses now it may give
+    /// the next time.
+    pub(super) fn read_error(&self, from: Offset, error: SegmentError) -> ReadError {
+        match error {
+            SegmentError::Damaged(detail) => self.damaged(from, detail),
+            SegmentError::Io(_) if self.is_deleted() => ReadError::Deleted,
+            SegmentError::Io(detail) => {
+                tracing::warn!(log = %self.inner.id, from, detail, "a segment could not be read");
+                ReadError::Io(detail)
+            }
+        }
     }
 
     /// Bytes from disk are not what was written: the log is served up to there, and takes no appends.

@@ -10,13 +10,13 @@ use super::Log;
 use super::append_buffer::AppendBuffer;
 use super::run::RunState;
 use super::state::{LogInner, LogState};
-use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::disk::{Disk, OpenMode};
 use crate::error::StoreError;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, verify_frame};
 use crate::format::names;
 use crate::format::piece::Control;
 use crate::producers::{Producers, producer_batch};
-use crate::segment::index::FrameReader;
+use crate::segment::index::{FrameReader, SegmentError};
 use crate::types::{Offset, Sequence};
 
 /// What a cut needs from disk.
@@ -82,16 +82,24 @@ impl<D: Disk> Log<D> {
         };
         let folder = self.shard.log_folder(self.inner.id, self.inner.log_id);
         let now_ms = (self.shard.clock.wall_ms)();
-        if let Err(reason) = restore_producers(&self.shard.disk, &folder, &self.inner, cut, now_ms).await {
-            tracing::error!(log = %self.inner.id, reason, "the log is damaged");
-            let mut state = self.inner.state.borrow_mut();
-            state.damaged_from = Some(state.end_offset);
-            return Err(StoreError::Damaged {
-                id: self.inner.id,
-                from: state.end_offset,
-            });
+        match restore_producers(&self.shard.disk, &folder, &self.inner, cut, now_ms).await {
+            Ok(()) => Ok(sequence),
+            Err(SegmentError::Damaged(reason)) => {
+                tracing::error!(log = %self.inner.id, reason, "the log is damaged");
+                let mut state = self.inner.state.borrow_mut();
+                state.damaged_from = Some(state.end_offset);
+                Err(StoreError::Damaged {
+                    id: self.inner.id,
+                    from: state.end_offset,
+                })
+            }
+            Err(SegmentError::Io(reason)) => {
+                // The cut is in the journal, the state behind it unknown: the next start reads it again.
+                self.shard.stop(&format!("a truncation could not read: {reason}"));
+                self.shard.check_running()?;
+                Ok(sequence)
+            }
         }
-        Ok(sequence)
     }
 }
 
@@ -136,7 +144,7 @@ pub(crate) async fn restore_producers<D: Disk>(
     log: &LogInner<D>,
     cut: Cut,
     now_ms: i64,
-) -> Result<(), String> {
+) -> Result<(), SegmentError> {
     let (mut producers, from) = base_producers(disk, folder, log, cut.offset).await?;
     let mut last_origin = 0;
     let mut next = from;
@@ -149,14 +157,10 @@ pub(crate) async fn restore_producers<D: Disk>(
         let file = disk
             .open(&path, OpenMode::Read)
             .await
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut reader = FrameReader::new(file.clone(), log.key, 0, meta.valid_length);
+            .map_err(|error| SegmentError::of(&path, &error))?;
+        let mut reader = FrameReader::new(file, log.key, 0, meta.valid_length);
         let (mut payload, mut max_timestamp, mut max_offset) = (0, -1, -1);
-        while let Some((position, frame)) = reader
-            .next()
-            .await
-            .map_err(|detail| format!("{}: {detail}", file.path().display()))?
-        {
+        while let Some((position, frame)) = reader.next().await? {
             if frame.header.base_offset >= cut.offset {
                 let mut state = log.state.borrow_mut();
                 let last = state.segments.last_mut().expect("seen above");
@@ -182,7 +186,8 @@ pub(crate) async fn restore_producers<D: Disk>(
     for run in &state.runs {
         for frame in run.frames.iter().filter(|frame| frame.base_offset >= next) {
             let bytes = run.memory.bytes(frame.position as usize..run.memory.len());
-            let header = verify_frame(bytes, log.key).map_err(|error| error.to_string())?;
+            let header =
+                verify_frame(bytes, log.key).map_err(|error| SegmentError::Damaged(error.to_string()))?;
             apply(
                 &mut producers,
                 &header,
@@ -211,7 +216,7 @@ async fn base_producers<D: Disk>(
     folder: &Path,
     log: &LogInner<D>,
     cut: Offset,
-) -> Result<(Producers, Offset), String> {
+) -> Result<(Producers, Offset), SegmentError> {
     let (number, base) = {
         let state = log.state.borrow();
         // A segment that is in memory alone carries its snapshot with its first run.
@@ -230,8 +235,8 @@ async fn base_producers<D: Disk>(
             let producers = match &start.snapshot {
                 Some((number, content)) => {
                     let key = crate::format::checksum::file_key(log.log_id, *number);
-                    let (_, producers) =
-                        crate::format::snapshot::decode(key, content).map_err(|error| error.to_string())?;
+                    let (_, producers) = crate::format::snapshot::decode(key, content)
+                        .map_err(|error| SegmentError::Damaged(error.to_string()))?;
                     Producers::restore(&producers)
                 }
                 None => Producers::default(),

@@ -8,6 +8,7 @@ use strandline_wire::batch::BatchHeader;
 use uuid::Uuid;
 
 use super::extent::add_extent;
+use super::unreadable;
 use crate::budget::MemoryBudget;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::OpenError;
@@ -23,6 +24,7 @@ use crate::log::append_buffer::AppendBuffer;
 use crate::log::state::{LogInner, LogState};
 use crate::log::truncate;
 use crate::options::{LogSettings, StoreOptions};
+use crate::segment::index::SegmentError;
 use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
 
 /// A replay under way, and afterwards what it gave.
@@ -311,10 +313,10 @@ impl<D: Disk> Replay<D> {
                 let folder = self.log_folder(&inner);
                 let allocate = |capacity: usize| allocate(&self.disk, &self.budget, capacity);
                 let cut = truncate::cut(&mut inner.state.borrow_mut(), inner.key, offset, allocate);
-                if let Err(reason) =
-                    truncate::restore_producers(&self.disk, &folder, &inner, cut, self.now_ms).await
-                {
-                    self.indict(log, &reason);
+                match truncate::restore_producers(&self.disk, &folder, &inner, cut, self.now_ms).await {
+                    Ok(()) => {}
+                    Err(SegmentError::Damaged(reason)) => self.indict(log, &reason),
+                    Err(SegmentError::Io(detail)) => return Err(unreadable(&folder, detail)),
                 }
             }
             Control::StartOffset { offset } => {
@@ -329,18 +331,20 @@ impl<D: Disk> Replay<D> {
                 }
             }
             Control::EpochStart { epoch, offset } => inner.state.borrow_mut().epochs.begin(epoch, offset),
-            Control::Extent(extent) => {
-                if let Err(reason) = self.extent(&inner, extent).await {
-                    self.indict(log, &reason);
+            Control::Extent(extent) => match self.extent(&inner, extent).await {
+                Ok(()) => {}
+                Err(SegmentError::Damaged(reason)) => self.indict(log, &reason),
+                Err(SegmentError::Io(detail)) => {
+                    return Err(unreadable(&self.log_folder(&inner), detail));
                 }
-            }
+            },
             Control::AcceptLoss => inner.state.borrow_mut().damaged_from = None,
         }
         Ok(())
     }
 
     /// An extent: the segment is whole up to its end, so the frames in memory below give way to it.
-    async fn extent(&mut self, inner: &Rc<LogInner<D>>, extent: Extent) -> Result<(), String> {
+    async fn extent(&mut self, inner: &Rc<LogInner<D>>, extent: Extent) -> Result<(), SegmentError> {
         let path = self
             .log_folder(inner)
             .join(names::segment(extent.segment_base, extent.segment_number));
@@ -348,19 +352,20 @@ impl<D: Disk> Replay<D> {
             Ok(file) => file.size().await,
             Err(error) => Err(error),
         };
-        let size = size.map_err(|error| format!("extent in {}: {error}", path.display()))?;
+        let size = size.map_err(|error| SegmentError::of(&path, &error))?;
+        let damaged = |detail: &str| SegmentError::damaged(&path, detail);
         if size < extent.position.saturating_add(extent.length) {
-            return Err(format!("{} ends before its extent does", path.display()));
+            return Err(damaged("the file ends before its extent does"));
         }
         let known = self.logs.get_mut(&inner.log_id).expect("looked at before");
         let mut state = inner.state.borrow_mut();
         let state = &mut *state;
         let continues = extent.base_offset == state.end_offset;
         if continues && state.last_origin != extent.previous && !is_empty(state) {
-            return Err("an extent does not follow the frame before it".into());
+            return Err(damaged("an extent does not follow the frame before it"));
         }
         if extent.base_offset > state.end_offset {
-            return Err("frames before an extent are missing".into());
+            return Err(damaged("frames before an extent are missing"));
         }
         let reaches_end = extent.end_offset >= state.end_offset;
         known.extents.push(extent);
@@ -368,7 +373,7 @@ impl<D: Disk> Replay<D> {
             return Ok(());
         }
         for extent in std::mem::take(&mut known.extents) {
-            add_extent(state, &extent, self.now_ms)?;
+            add_extent(state, &extent, self.now_ms).map_err(damaged)?;
         }
         state.runs.clear();
         self.frames += 1;

@@ -10,7 +10,7 @@ pub(super) fn add_extent<D: Disk>(
     state: &mut LogState<D>,
     extent: &Extent,
     now_ms: i64,
-) -> Result<(), String> {
+) -> Result<(), &'static str> {
     let continues = state
         .segments
         .last()
@@ -30,7 +30,7 @@ pub(super) fn add_extent<D: Disk>(
     let segment = state.segments.last_mut().expect("there is one now");
     let meta = &mut segment.meta;
     if meta.valid_length != extent.position || meta.end_offset != extent.base_offset {
-        return Err("an extent does not follow what its segment holds".into());
+        return Err("an extent does not follow what its segment holds");
     }
     meta.valid_length += extent.length;
     meta.end_offset = extent.end_offset;

@@ -24,6 +24,7 @@ use crate::log::state::{LogInner, LogState, OpenSegment};
 use crate::options::{LogSettings, StoreOptions};
 use crate::producers::Producers;
 use crate::segment::Segment;
+use crate::segment::index::SegmentError;
 use crate::segment::write::read_file;
 use crate::types::{LogId, Sequence};
 
@@ -38,6 +39,11 @@ pub(crate) struct JournalFiles<D: Disk> {
 pub(crate) fn io(action: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> OpenError {
     let path = path.display().to_string();
     move |source| OpenError::Io { action, path, source }
+}
+
+/// What the system refused to read for now: the open fails, and is to be tried again. Nothing is damaged by that.
+fn unreadable(folder: &std::path::Path, detail: String) -> OpenError {
+    io("read", folder)(std::io::Error::other(detail))
 }
 
 /// Opens the journal's files and finds the entries in them.
@@ -170,9 +176,8 @@ pub(crate) async fn recover<D: Disk>(
     for _ in 0..2 {
         checkpoint.generation += 1;
         let written = slot::write(disk, &options.directory, &checkpoint).await;
-        written.map_err(|detail| OpenError::NoCheckpoint {
-            path: options.directory.display().to_string(),
-            detail,
+        written.map_err(|detail| {
+            io("write a checkpoint in", &options.directory)(std::io::Error::other(detail))
         })?;
     }
 
@@ -287,7 +292,8 @@ async fn load_log<D: Disk>(
     if log.snapshot != 0 {
         match read_snapshot(disk, folder, log.log_id(), log.snapshot).await {
             Ok(producers) => state.producers = producers,
-            Err(detail) => {
+            Err(SegmentError::Io(detail)) => return Err(unreadable(folder, detail)),
+            Err(SegmentError::Damaged(detail)) => {
                 tracing::error!(log = %log.id(), detail, "a producer snapshot named by the checkpoint is damaged");
                 state.damaged_from = Some(state.damaged_from.unwrap_or(log.end_offset));
             }
@@ -302,12 +308,12 @@ pub(crate) async fn read_snapshot<D: Disk>(
     folder: &std::path::Path,
     log: LogId,
     number: u64,
-) -> Result<Producers, String> {
+) -> Result<Producers, SegmentError> {
     let path = folder.join(names::snapshot(number));
     let content = read_file(disk, &path)
         .await
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+        .map_err(|error| SegmentError::of(&path, &error))?;
     let (_, producers) = snapshot::decode(file_key(log, number), &content)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+        .map_err(|error| SegmentError::damaged(&path, error))?;
     Ok(Producers::restore(&producers))
 }

@@ -1,13 +1,16 @@
 //! Reading frames of a segment in order, and building its index where that was lost.
 
+use std::fmt::Display;
+use std::io;
 use std::ops::{Deref, Range};
+use std::path::Path;
 use std::rc::Rc;
 
 use crate::budget::{MemoryBudget, Reservation};
 use crate::disk::{Disk, DiskFile, PAGE};
 use crate::format::FormatError;
 use crate::format::checksum::file_key;
-use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, verify_frame};
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, frame_bytes, verify_frame};
 use crate::format::index::{self, Index};
 use crate::format::names;
 use crate::log::state::LogInner;
@@ -16,6 +19,33 @@ use crate::shard::Shard;
 
 /// Bytes of one read of a segment.
 pub(crate) const READ_BYTES: usize = 1 << 20;
+
+/// Why a segment, or what belongs to it, was not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SegmentError {
+    /// The system refused, for now: nothing is known about the bytes.
+    #[error("{0}")]
+    Io(String),
+    /// The bytes are not what was written, or are gone.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl SegmentError {
+    /// What an error of the system means: that a file which must be there is not there is damage.
+    pub(crate) fn of(path: &Path, error: &io::Error) -> Self {
+        let detail = format!("{}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Damaged(detail),
+            _ => Self::Io(detail),
+        }
+    }
+
+    /// Bytes that do not verify.
+    pub(crate) fn damaged(path: &Path, error: impl Display) -> Self {
+        Self::Damaged(format!("{}: {error}", path.display()))
+    }
+}
 
 /// Memory that a read returned, with its share of the budget; clones share both.
 pub(crate) struct ReadMemory<B>(Rc<(B, Option<Reservation>)>);
@@ -97,15 +127,13 @@ impl<F: DiskFile> FrameReader<F> {
         self
     }
 
-    /// The memory of the last read, and where it stands.
-    pub(crate) fn into_chunk(self) -> Option<(u64, ReadMemory<F::ReadBuffer>)> {
-        self.chunk
-    }
-
     /// The next frame and its position; `None` at the end. An error says what is wrong at the position.
-    pub(crate) async fn next(&mut self) -> Result<Option<(u64, ReadFrame<F>)>, String> {
+    pub(crate) async fn next(&mut self) -> Result<Option<(u64, ReadFrame<F>)>, SegmentError> {
         let mut want = FRAME_HEADER_BYTES;
         while self.position < self.end {
+            if self.position + want as u64 > self.end {
+                return Err(self.damaged("a frame crosses the valid length"));
+            }
             let Some((start, memory)) = self.chunk.as_ref().filter(|(start, memory)| {
                 *start <= self.position && self.position + want as u64 <= start + memory.len() as u64
             }) else {
@@ -114,12 +142,6 @@ impl<F: DiskFile> FrameReader<F> {
             };
             let at = (self.position - start) as usize;
             let within = ((self.end - start) as usize).min(memory.len());
-            if at + want > within {
-                return Err(format!(
-                    "position {}: a frame crosses the valid length",
-                    self.position
-                ));
-            }
             match verify_frame(&memory[at..within], self.key) {
                 Ok(header) => {
                     let position = self.position;
@@ -137,14 +159,29 @@ impl<F: DiskFile> FrameReader<F> {
                         )));
                     }
                 }
-                Err(FormatError::Short { want: more, .. }) if more > want => want = more,
-                Err(error) => return Err(format!("position {}: {error}", self.position)),
+                Err(FormatError::Short { want: more, .. }) if more > want => {
+                    // A length that nothing has verified yet shall not size a large read.
+                    want = match batch_bytes(&memory[at..within]) {
+                        _ if more <= READ_BYTES => more,
+                        None => want.max(FRAME_HEADER_BYTES + BATCH_LENGTH_END),
+                        Some(batch) if frame_bytes(batch) == more => more,
+                        Some(_) => return Err(self.damaged("a frame's length is not that of its batch")),
+                    };
+                }
+                Err(error) => return Err(self.damaged(error)),
             }
         }
         Ok(None)
     }
 
-    async fn read(&mut self, want: usize) -> Result<(), String> {
+    fn damaged(&self, error: impl Display) -> SegmentError {
+        SegmentError::damaged(
+            self.file.path(),
+            format_args!("position {}: {error}", self.position),
+        )
+    }
+
+    async fn read(&mut self, want: usize) -> Result<(), SegmentError> {
         let start = self.position / PAGE as u64 * PAGE as u64;
         let length = ((self.position - start) as usize + want).max(self.read_bytes);
         let left = (self.end - start) as usize;
@@ -156,17 +193,23 @@ impl<F: DiskFile> FrameReader<F> {
             .file
             .read_at(start, length)
             .await
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| SegmentError::Io(format!("{}: {error}", self.file.path().display())))?;
         if start + (memory.len() as u64) < self.position + want as u64 {
-            return Err(format!(
-                "position {}: the file ends inside a frame",
-                self.position
-            ));
+            return Err(self.damaged("the file ends inside a frame"));
         }
         self.read_bytes = (self.read_bytes * 2).min(READ_BYTES);
         self.chunk = Some((start, ReadMemory::new(memory, reservation)));
         Ok(())
     }
+}
+
+/// Where the length of a batch ends in it: behind the base offset.
+const BATCH_LENGTH_END: usize = 12;
+
+/// The size of the batch behind a frame's header, as the batch itself has it; `None` while too little of it is there.
+fn batch_bytes(frame: &[u8]) -> Option<usize> {
+    let length = frame.get(FRAME_HEADER_BYTES + 8..)?.first_chunk::<4>()?;
+    Some(BATCH_LENGTH_END + u32::from_be_bytes(*length) as usize)
 }
 
 /// Makes sure that the index of the segment with this number covers all of it, or all up to rot: from its file, and from the
@@ -175,7 +218,7 @@ pub(crate) async fn ensure_index<D: Disk>(
     shard: &Shard<D>,
     log: &LogInner<D>,
     number: u64,
-) -> Result<(), String> {
+) -> Result<(), SegmentError> {
     let folder = shard.log_folder(log.id, log.log_id);
     let Some((meta, mut index, on_disk, interval)) = ({
         let state = log.state.borrow();
@@ -184,7 +227,9 @@ pub(crate) async fn ensure_index<D: Disk>(
             .segments
             .iter()
             .find(|segment| segment.meta.number == number);
-        segment.map(|segment| {
+        // Every read comes by here: an index is copied only where it is to be built further.
+        let behind = segment.filter(|segment| segment.index.covered < segment.meta.valid_length);
+        behind.map(|segment| {
             (
                 segment.meta,
                 segment.index.clone(),
@@ -195,9 +240,6 @@ pub(crate) async fn ensure_index<D: Disk>(
     }) else {
         return Ok(());
     };
-    if index.covered >= meta.valid_length {
-        return Ok(());
-    }
     if index.covered == 0 && on_disk {
         let path = folder.join(names::index(meta.base_offset, number));
         if let Ok(content) = read_file(&shard.disk, &path).await
@@ -218,7 +260,7 @@ pub(crate) async fn ensure_index<D: Disk>(
             crate::disk::OpenMode::ReadWrite,
         )
         .await;
-    let file = file.map_err(|error| error.to_string())?;
+    let file = file.map_err(|error| SegmentError::of(&path, &error))?;
     let mut reader = FrameReader::new(file, log.key, index.covered, meta.valid_length).counted(&shard.budget);
     loop {
         match reader.next().await {
@@ -236,7 +278,8 @@ pub(crate) async fn ensure_index<D: Disk>(
                 break;
             }
             // The index ends where rot begins; whoever reads there meets it.
-            Err(_) => break,
+            Err(SegmentError::Damaged(_)) => break,
+            Err(error) => return Err(error),
         }
     }
     store_index(log, number, index);

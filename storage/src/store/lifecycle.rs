@@ -245,7 +245,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         shard.wake_everybody();
         loop {
             let progress = shard.progress.wait();
-            if shard.closed.get() && !checkpoint::cleanup::is_behind(shard) {
+            if shard.closed.get() {
                 break;
             }
             if let Some(stopped) = self.stopped() {
@@ -253,6 +253,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             }
             progress.await;
         }
+        self.unlinked().await?;
         shard.files.clear();
         shard.read_ahead.borrow_mut().clear();
         shard.budget.clear_evict();

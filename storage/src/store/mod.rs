@@ -10,6 +10,7 @@ use futures_util::future::{Either, select};
 use strandline_runtime::{Monotonic, Runtime};
 
 use crate::budget::MemoryBudget;
+use crate::checkpoint::cleanup::is_behind;
 use crate::disk::Disk;
 use crate::error::{Stopped, StoreError};
 use crate::format::frame::frame_bytes;
@@ -199,6 +200,23 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             self.shard.check_running()?;
             self.shard.request_round();
             done.await;
+        }
+    }
+
+    /// Completes when the files that no checkpoint names any more are unlinked.
+    ///
+    /// # Errors
+    /// When the shard stops before.
+    pub async fn unlinked(&self) -> Result<(), Stopped> {
+        loop {
+            let progress = self.shard.progress.wait();
+            if let Some(stopped) = self.stopped() {
+                return Err(stopped);
+            }
+            if !is_behind(&self.shard) {
+                return Ok(());
+            }
+            progress.await;
         }
     }
 

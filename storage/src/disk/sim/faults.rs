@@ -59,6 +59,10 @@ impl Faults {
         self.failing.insert((operation, self.count(operation) + nth));
     }
 
+    pub(super) fn clear(&mut self) {
+        self.failing.clear();
+    }
+
     pub(super) fn count(&self, operation: Operation) -> u64 {
         self.counts.get(&operation).copied().unwrap_or(0)
     }

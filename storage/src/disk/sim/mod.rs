@@ -168,6 +168,11 @@ impl SimDisk {
         self.device.faults.borrow_mut().fail(operation, nth);
     }
 
+    /// Takes back the failures that were ordered and did not happen.
+    pub fn fail_no_more(&self) {
+        self.device.faults.borrow_mut().clear();
+    }
+
     /// Lets the removal of a file take so much longer from now on, as that of a large one does.
     pub fn slow_removals(&self, span: Duration) {
         self.device.removal.set(span);
