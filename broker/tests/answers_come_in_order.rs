@@ -71,6 +71,23 @@ fn kinds_of_requests_mixed_in_one_write() {
     }
 }
 
+/// B45: a client may use one correlation id for everything.
+#[test]
+fn correlation_ids_mean_nothing_to_the_broker() {
+    let broker = Broker::start();
+    let mut p = Partition::create(&broker, "same", &[]);
+    let produce = |n: i64| p.produce_request(-1, Batch::of_values([format!("{n}")]).encode());
+    let frames: Vec<u8> = (0..100)
+        .flat_map(|n| support::client::frame(PRODUCE_VERSION, -7, &produce(n)))
+        .collect();
+    p.client.send_raw(&frames).unwrap();
+    for n in 0..100 {
+        let (id, answer) = p.client.receive::<ProduceRequest>(PRODUCE_VERSION).unwrap();
+        let answer = &answer.responses[0].partition_responses[0];
+        assert_eq!((id, answer.error_code, answer.base_offset), (-7, 0, n));
+    }
+}
+
 /// A parked fetch holds back what comes after it on its connection, and nothing else.
 #[test]
 fn a_request_behind_a_parked_fetch_waits_its_turn() {

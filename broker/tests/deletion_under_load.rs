@@ -71,6 +71,67 @@ fn writers_and_parked_readers_hear_of_it_at_once() {
     });
 }
 
+/// B37: bytes that look like what the log writes are values like any other, wherever they lie; and files that held a deleted
+/// topic's records give none of them back.
+#[test]
+fn values_that_hold_frames_of_the_log_are_only_values() {
+    let mut broker = Broker::start_set(&["strandline.direct.bytes=65536"]);
+    let mut old = Partition::create(&broker, "old", &[("segment.bytes", "1048576")]);
+    for n in 0..40 {
+        old.append(&Batch::of_values([vec![b'A'; 3000 + n]]));
+    }
+    assert!(broker.stop().success());
+    let shard = broker.data_directory().join("shard-0");
+    let mut files: Vec<std::path::PathBuf> = std::fs::read_dir(shard.join("logs"))
+        .unwrap()
+        .flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap())
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .collect();
+    assert!(!files.is_empty(), "the stop wrote the segment");
+    files.push(shard.join("journal-0"));
+    let copied: Vec<Vec<u8>> = files
+        .iter()
+        .flat_map(|path| {
+            let bytes = std::fs::read(path).unwrap();
+            bytes[..bytes.len().min(48 << 10)]
+                .chunks(8192)
+                .map(<[u8]>::to_vec)
+                .collect::<Vec<_>>()
+        })
+        .filter(|bytes| bytes.iter().any(|byte| *byte != 0))
+        .collect();
+    broker.launch();
+    assert_eq!(delete(&mut broker.client(), "old"), 0);
+
+    let mut new = Partition::create(&broker, "new", &[("segment.bytes", "1048576")]);
+    let mut sent: Vec<Vec<u8>> = Vec::new();
+    for round in 0..3 {
+        for (at, bytes) in copied.iter().enumerate() {
+            // At every alignment, alone and many together (which go straight to a segment), and zeros between.
+            let mut value = vec![0; (round * 8 + at) % 64];
+            value.extend_from_slice(bytes);
+            let many = if at % 5 == 0 { 10 } else { 1 };
+            let values = vec![value; many];
+            new.append(&Batch::of_values(&values));
+            new.append(&Batch::of_values([vec![0; 4096]]));
+            sent.extend(values);
+            sent.push(vec![0; 4096]);
+        }
+        broker.kill();
+        broker.launch();
+        new = Partition::find(&broker, "new", 0);
+        let stored: Vec<Vec<u8>> = new.read_all(0).into_values().map(|r| r.value.unwrap()).collect();
+        assert!(
+            stored == sent,
+            "round {round}: {} of {}",
+            stored.len(),
+            sent.len()
+        );
+    }
+    assert_eq!(Partition::create(&broker, "old", &[]).end_offset(), 0);
+}
+
 #[test]
 fn a_recreated_topic_starts_empty_also_after_a_crash() {
     let mut broker = Broker::start();

@@ -57,6 +57,18 @@ fn few_bytes_never_make_it_allocate_much() {
     ] {
         hostile.push((what, framed(&[&header(key, version)[..], &huge].concat())));
     }
+    // A name of 1,000 bytes in a frame of a few.
+    let mut past = header(3, 1);
+    past.extend(1i32.to_be_bytes());
+    past.extend([0x03, 0xe8, b'x']);
+    hostile.push(("a topic name past the end", framed(&past)));
+    let mut past = header(0, 3);
+    past.extend((-1i16).to_be_bytes());
+    past.extend((-1i16).to_be_bytes());
+    past.extend(1000i32.to_be_bytes());
+    past.extend(1i32.to_be_bytes());
+    past.extend([0x7f, 0xff, b'x']);
+    hostile.push(("a produce with a name past the end", framed(&past)));
     for (what, key, version) in [
         ("Metadata", 3, 12),
         ("Produce", 0, 9),

@@ -110,6 +110,35 @@ fn pages_of_partitions_follow_the_cursor() {
 }
 
 #[test]
+fn a_cursor_outside_of_what_is_asked_is_refused() {
+    let mut cluster = with_topics(&[("a", 3), ("b", 2)]);
+    let mut ask = |names: &[&str], topic: &str, partition: i32| {
+        let named = |name: &&str| TopicRequest::default().with_name(topic_name(name));
+        let cursor = Cursor::default()
+            .with_topic_name(topic_name(topic))
+            .with_partition_index(partition);
+        let request = DescribeTopicPartitionsRequest::default()
+            .with_topics(names.iter().map(named).collect())
+            .with_response_partition_limit(10)
+            .with_cursor(Some(cursor));
+        let answer =
+            cluster.run(async |context| describe_topic_partitions::handle(context, request, 0).await);
+        answer
+            .topics
+            .iter()
+            .map(|topic| (topic.error_code, topic.partitions.len()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ask(&["a"], "b", 0), [(42, 0)]);
+    assert_eq!(ask(&["a", "b"], "a", -1), [(42, 0), (42, 0)]);
+    assert!(ask(&[], "a", -1).is_empty());
+    assert_eq!(ask(&["a", "b"], "b", 1), [(0, 1)]);
+    // Beyond the last partition, and of a topic that is gone: what follows is told.
+    assert_eq!(ask(&[], "a", 9), [(0, 0), (0, 2)]);
+    assert_eq!(ask(&[], "aa", 1), [(0, 2)]);
+}
+
+#[test]
 fn resources_are_listed_by_type() {
     let mut cluster = with_topics(&[("a", 1)]);
     let mut ask = |types: &[i8], version| {
