@@ -1,5 +1,6 @@
 //! One log: the handle that the broker holds, and what it does.
 
+mod ahead;
 pub(crate) mod append;
 pub(crate) mod append_buffer;
 mod change;

@@ -30,6 +30,8 @@ pub struct ReadRequest {
 pub struct ReadResult<D: Disk> {
     /// The batches.
     pub batches: Vec<BatchSlice<D>>,
+    /// Where the next batch is on disk and did not fit: its offset, for [`Log::read_ahead`].
+    pub behind: Option<Offset>,
 }
 
 impl<D: Disk> ReadResult<D> {
@@ -101,6 +103,7 @@ impl<D: Disk> Log<D> {
             next: request.offset,
             bytes: 0,
             batches: Vec::new(),
+            behind: None,
         };
         loop {
             match self.source(&gathered)? {
@@ -127,6 +130,7 @@ impl<D: Disk> Log<D> {
         }
         Ok(ReadResult {
             batches: gathered.batches,
+            behind: gathered.behind,
         })
     }
 
@@ -199,7 +203,7 @@ impl<D: Disk> Log<D> {
             .await;
         let file = file.map_err(|error| self.read_error(gathered.next, SegmentError::of(&path, &error)))?;
         let key = (self.inner.log_id, number);
-        let known = shard.read_ahead.borrow_mut().take(key, gathered.next);
+        let known = self.left(number, gathered.next).await;
         let (position, chunk) = match known {
             Some((position, chunk)) => (position, Some(chunk)),
             None => (position, None),
@@ -209,10 +213,17 @@ impl<D: Disk> Log<D> {
             .counted(&shard.budget)
             .with_read_bytes(wanted + READ_MARGIN_BYTES)
             .with_chunk(chunk);
-        loop {
+        let full = loop {
+            // A frame that does not fit is not read to the end only to learn that.
+            if let Some((position, payload)) = reader.peek()
+                && !gathered.batches.is_empty()
+                && !gathered.has_room(payload)
+            {
+                break Some(position);
+            }
             let (position, frame) = match reader.next().await {
                 Ok(Some(next)) => next,
-                Ok(None) => break,
+                Ok(None) => break None,
                 Err(error) => {
                     let error = self.read_error(gathered.next, error);
                     // What was read before it is good.
@@ -227,20 +238,19 @@ impl<D: Disk> Log<D> {
                 continue;
             }
             if frame.header.end_offset() > gathered.request.upper_bound {
-                break;
+                break None;
             }
-            if !gathered.take(
-                frame.header.end_offset(),
-                BatchSlice(Slice::Read(frame.memory, frame.range)),
-            ) {
-                if let Some(chunk) = reader.into_chunk() {
-                    shard
-                        .read_ahead
-                        .borrow_mut()
-                        .put(key, gathered.next, position, chunk);
-                }
-                break;
+            let batch = BatchSlice(Slice::Read(frame.memory, frame.range));
+            if !gathered.take(frame.header.end_offset(), batch) {
+                break Some(position);
             }
+        };
+        if let Some(position) = full
+            && let Some(chunk) = reader.into_chunk()
+        {
+            let mut read_ahead = shard.read_ahead.borrow_mut();
+            read_ahead.put(key, gathered.next, position, chunk);
+            gathered.behind = Some(gathered.next);
         }
         shard.counters.disk_read_bytes.add(gathered.bytes as u64);
         Ok(())
@@ -281,7 +291,7 @@ impl<D: Disk> Log<D> {
 }
 
 /// What a read takes besides the bytes wanted: frame headers, pads, the batch before.
-const READ_MARGIN_BYTES: usize = 64 * 1024;
+pub(super) const READ_MARGIN_BYTES: usize = 64 * 1024;
 
 /// A read in the making.
 struct Gathered<D: Disk> {
@@ -289,6 +299,7 @@ struct Gathered<D: Disk> {
     next: Offset,
     bytes: usize,
     batches: Vec<BatchSlice<D>>,
+    behind: Option<Offset>,
 }
 
 impl<D: Disk> Gathered<D> {
@@ -296,12 +307,19 @@ impl<D: Disk> Gathered<D> {
         self.bytes >= self.request.max_bytes
     }
 
+    /// Whether a batch of so many bytes fits. If not, no other is taken: nothing smaller behind it may overtake it.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let first = self.batches.is_empty() && self.request.at_least_one;
+        let fits = first || self.bytes + bytes <= self.request.max_bytes;
+        if !fits {
+            self.request.max_bytes = self.bytes;
+        }
+        fits
+    }
+
     /// Takes a batch if it fits; whether it did.
     fn take(&mut self, end_offset: Offset, batch: BatchSlice<D>) -> bool {
-        let first = self.batches.is_empty() && self.request.at_least_one;
-        if !first && self.bytes + batch.len() > self.request.max_bytes {
-            // Nothing smaller behind it may overtake it.
-            self.request.max_bytes = self.bytes;
+        if !self.has_room(batch.len()) {
             return false;
         }
         self.bytes += batch.len();

@@ -127,6 +127,33 @@ impl<F: DiskFile> FrameReader<F> {
         self
     }
 
+    /// Position and payload bytes of the next frame, not verified yet, where its header is in memory.
+    pub(crate) fn peek(&self) -> Option<(u64, usize)> {
+        let (start, memory) = self.chunk.as_ref()?;
+        let at = usize::try_from(self.position.checked_sub(*start)?).ok()?;
+        let header = FrameHeader::decode(memory.get(at..)?).ok()?;
+        let is_there = self.position < self.end && !header.is_pad();
+        is_there.then_some((self.position, header.payload_length as usize))
+    }
+
+    /// Brings `bytes` from the position on into memory, as far as the segment goes; in one read, unless they are there.
+    pub(crate) async fn load(&mut self, bytes: usize) -> Result<(), SegmentError> {
+        let wanted = self.end.min(self.position + bytes as u64);
+        let is_there = self
+            .chunk
+            .as_ref()
+            .is_some_and(|(start, memory)| *start <= self.position && wanted <= start + memory.len() as u64);
+        if is_there || self.position >= self.end {
+            return Ok(());
+        }
+        self.read((wanted - self.position) as usize).await
+    }
+
+    /// The memory of the last read, and where it stands.
+    pub(crate) fn into_chunk(self) -> Option<(u64, ReadMemory<F::ReadBuffer>)> {
+        self.chunk
+    }
+
     /// The next frame and its position; `None` at the end. An error says what is wrong at the position.
     pub(crate) async fn next(&mut self) -> Result<Option<(u64, ReadFrame<F>)>, SegmentError> {
         let mut want = FRAME_HEADER_BYTES;
