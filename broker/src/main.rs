@@ -8,8 +8,12 @@ use strandline::cli::{Arguments, LogFormat};
 use strandline::config::machine::Machine;
 use strandline::config::{check, print, resolve};
 use strandline::node::directories::Inspected;
+use strandline::node::large_blocks::LargeBlocks;
 use strandline::node::{self, StartError, limits};
 use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: LargeBlocks = LargeBlocks;
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

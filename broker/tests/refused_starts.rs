@@ -140,6 +140,23 @@ fn directories_that_are_not_this_nodes() {
     );
 }
 
+/// Too few descriptors were found out by a panic, or once a shard could not open a segment.
+#[test]
+fn too_few_descriptors() {
+    let root = tempfile::tempdir().unwrap();
+    let shell = format!("ulimit -n 64; exec {} --data-dir data", env!("CARGO_BIN_EXE_strandline"));
+    let output = Command::new("sh")
+        .args(["-c", &shell])
+        .env_clear()
+        .current_dir(root.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("strandline: ") && stderr.contains("ulimit -n"), "{stderr}");
+    assert!(is_empty(root.path()), "nothing was touched");
+}
+
 #[test]
 fn a_directory_without_direct_io() {
     let shm = Path::new("/dev/shm");

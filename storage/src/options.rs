@@ -8,8 +8,8 @@ pub const JOURNAL_FILES: u32 = 8;
 /// The default of `strandline.direct.bytes`.
 pub const DIRECT_BYTES_DEFAULT: usize = 256 * 1024;
 
-/// The least memory share of a shard: half of it must hold a journal worth having.
-pub const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
+/// The least memory of a store, which a share of 32 MiB leaves: half of it must hold a journal worth having.
+pub const MEMORY_BYTES_MIN: u64 = 24 * 1024 * 1024;
 
 /// What a store is told at its start.
 #[derive(Clone, Debug)]

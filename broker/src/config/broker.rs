@@ -34,8 +34,10 @@ pub struct BrokerConfig {
     pub socket_request_max_bytes: usize,
     /// `connections.max.idle.ms`; `None` if connections may idle for ever.
     pub connections_max_idle: Option<Duration>,
-    /// What the limit on descriptors leaves for connections: a lower `max.connections` holds.
-    pub connections_of_descriptors_max: u32,
+    /// What the limit on descriptors and the memory leave for connections: a lower `max.connections` holds.
+    pub connections_of_machine_max: u32,
+    /// Segments that one shard may keep open, by the limit on descriptors.
+    pub segments_open_max: usize,
     /// `fetch.max.bytes`.
     pub fetch_max_bytes: usize,
     /// `max.incremental.fetch.session.cache.slots`, of one shard.
@@ -117,12 +119,28 @@ impl Advertised {
     }
 }
 
+/// What a connection takes while it rests, in bytes: two tasks, a socket, its entries in the shard's books.
+pub const CONNECTION_BYTES: u64 = 12 << 10;
+
+/// A shard keeps free blocks of up to this part of its memory for its next large ones.
+const KEPT_PART: u64 = 32;
+
 impl BrokerConfig {
+    /// Free memory that one shard keeps for its next large buffers, in bytes; a part of its share.
+    pub fn shard_kept_bytes(&self) -> usize {
+        usize::try_from(self.shard_memory_bytes / KEPT_PART).unwrap_or(usize::MAX)
+    }
+
+    /// What a shard's share leaves for its buffers, cache, connections and journal pages.
+    pub fn shard_budget_bytes(&self) -> u64 {
+        self.shard_memory_bytes - self.shard_memory_bytes / KEPT_PART - self.shard_io_memory_bytes as u64
+    }
+
     /// What holds for one broker under `image`: its dynamic values, else the cluster's, else those set at start.
     pub fn broker_settings(&self, image: &ClusterImage, broker: BrokerId) -> BrokerSettings {
         let own = self.own(image, broker);
         let mut settings = BrokerSettings::new(&self.static_config, image.cluster_config(), own);
-        settings.max_connections = settings.max_connections.min(self.connections_of_descriptors_max);
+        settings.max_connections = settings.max_connections.min(self.connections_of_machine_max);
         settings
     }
 

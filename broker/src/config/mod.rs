@@ -4,6 +4,7 @@
 
 pub mod broker;
 pub mod check;
+mod descriptors;
 mod error;
 mod hosts;
 pub mod listeners;

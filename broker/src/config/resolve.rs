@@ -8,7 +8,8 @@ use strandline_core::config::{Layers, StaticConfig};
 use strandline_core::metadata::{ConfigMap, NodeId, SHARDS_PER_NODE_MAX};
 use strandline_runtime::SocketAddr;
 
-use super::broker::BrokerConfig;
+use super::broker::{BrokerConfig, CONNECTION_BYTES};
+use super::descriptors;
 use super::error::ConfigError;
 use super::hosts;
 use super::listeners::{self, ListenerKeys};
@@ -19,15 +20,16 @@ use super::sources::Settings;
 const SHARDS_DEFAULT_MAX: usize = 8;
 /// Memory of one shard by default, at most.
 const SHARD_MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
+/// Connections that rest take at most this part of the memory; requests and answers have parts of their own.
+const CONNECTIONS_PART: u64 = 4;
+/// Memory registered with the rings takes at most this part of a shard's share.
+const IO_MEMORY_PART: u64 = 8;
 /// Below this a journal worth having does not fit.
 const SHARD_MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// A journal by default, at most.
 const JOURNAL_BYTES_DEFAULT: u64 = 128 << 20;
 /// What the journals hold always has a home: twice their size, but at least this.
 const DISK_FREE_BYTES_MIN: u64 = 256 << 20;
-/// Descriptors kept for files, rings and the control thread where there are many; the rest, at least half, may be
-/// connections.
-const DESCRIPTORS_PER_SHARD: u64 = 600;
 
 static NO_DYNAMIC: ConfigMap = ConfigMap::new();
 
@@ -137,11 +139,7 @@ pub fn resolve(
     let memory = memory(settings, shards, machine)?;
     let idle_ms: i64 = read.number("connections.max.idle.ms")?;
     let direct_bytes = read.number("strandline.direct.bytes")?;
-    let for_files = u64::from(shards) * DESCRIPTORS_PER_SHARD;
-    let descriptors = machine
-        .descriptors_max
-        .saturating_sub(for_files)
-        .max(machine.descriptors_max / 2);
+    let descriptors = descriptors::share_out(machine.descriptors_max, shards)?;
     Ok(BrokerConfig {
         node_id: identity.node_id,
         shards,
@@ -158,7 +156,9 @@ pub fn resolve(
         listeners,
         socket_request_max_bytes: read.number("socket.request.max.bytes")?,
         connections_max_idle: u64::try_from(idle_ms).ok().map(Duration::from_millis),
-        connections_of_descriptors_max: u32::try_from(descriptors).unwrap_or(u32::MAX),
+        connections_of_machine_max: u32::try_from(descriptors.connections.min(memory.connections))
+            .unwrap_or(u32::MAX),
+        segments_open_max: usize::try_from(descriptors.segments_of_shard).unwrap_or(usize::MAX),
         fetch_max_bytes: read.number("fetch.max.bytes")?,
         fetch_sessions_max: read.number("max.incremental.fetch.session.cache.slots")?,
         request_partitions_max: read.number("max.request.partition.size.limit")?,
@@ -216,6 +216,8 @@ struct Memory {
     of_shard: u64,
     journal: u64,
     disk_free_min: u64,
+    /// Connections of the node, resting ones in a part of its memory.
+    connections: u64,
 }
 
 fn memory(settings: &Settings, shards: u32, machine: &Machine) -> Result<Memory, ConfigError> {
@@ -233,6 +235,13 @@ fn memory(settings: &Settings, shards: u32, machine: &Machine) -> Result<Memory,
              raise 'strandline.memory.bytes' or lower 'strandline.shards'"
         )));
     }
+    let io_memory: u64 = read.number("strandline.shard.io.memory.bytes")?;
+    if io_memory > of_shard / IO_MEMORY_PART {
+        return Err(ConfigError::Conflict(format!(
+            "'strandline.shard.io.memory.bytes' is {io_memory}, more than an eighth of a shard's {of_shard} bytes of memory: \
+             lower it or raise 'strandline.memory.bytes'"
+        )));
+    }
     let journal = set("strandline.journal.bytes")?
         .unwrap_or(JOURNAL_BYTES_DEFAULT)
         .min(of_shard / 2);
@@ -244,6 +253,7 @@ fn memory(settings: &Settings, shards: u32, machine: &Machine) -> Result<Memory,
         of_shard,
         journal,
         disk_free_min,
+        connections: of_node / CONNECTIONS_PART / CONNECTION_BYTES,
     })
 }
 
@@ -341,6 +351,8 @@ mod tests {
         assert!(error.contains("raise 'strandline.memory.bytes'"), "{error}");
         let config = resolved(&[("strandline.memory.bytes", "134217728")], 4).unwrap();
         assert_eq!(config.journal_bytes, 16 << 20);
+        assert!(config.shard_budget_bytes() >= strandline_storage::MEMORY_BYTES_MIN);
+        assert!(resolved(&[("strandline.shard.io.memory.bytes", "1073741824")], 4).is_err());
     }
 
     #[test]

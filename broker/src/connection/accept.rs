@@ -8,9 +8,11 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use strandline_runtime::runtime::IpAddr;
 use strandline_runtime::{Queue, Runtime, SocketAddr, TcpListener, TcpStream};
+use strandline_storage::Reservation;
 use strandline_storage::disk::Disk;
 
 use super::{Connection, reader, writer};
+use crate::config::broker::CONNECTION_BYTES;
 use crate::node::connections::{ConnectionPlace, ConnectionRefused};
 use crate::shard::{Shard, add};
 
@@ -71,6 +73,7 @@ fn admit<R: Runtime, D: Disk>(
         shard: shard.clone(),
         id,
         _place: place,
+        _memory: shard.store.budget().claim(CONNECTION_BYTES),
         halves: Cell::new(2),
     });
     let other = ended.clone();
@@ -114,6 +117,7 @@ struct End<R: Runtime, D: Disk> {
     shard: Rc<Shard<R, D>>,
     id: u64,
     _place: ConnectionPlace,
+    _memory: Reservation,
     halves: Cell<u8>,
 }
 

@@ -5,6 +5,7 @@ pub mod connections;
 pub mod context;
 pub mod directories;
 mod file_system;
+pub mod large_blocks;
 pub mod limits;
 mod panics;
 mod ready;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::assemble::{Layout, ShardLayout, assemble, is_of_cluster};
 use super::context::ShardContext;
 use super::directories::{Directories, DirectoryError, Inspected};
-use super::{panics, ready, signals};
+use super::{large_blocks, panics, ready, signals};
 use crate::config::{BrokerConfig, ConfigError};
 use crate::control::client::ControlClient;
 use crate::control::quorum::{QuorumError, SingleQuorum};
@@ -173,7 +173,9 @@ fn start_shards(
     let mut executors = Vec::new();
     for context in contexts {
         let (shard, control) = (context.shard, client.clone());
+        let kept_bytes = config.shard_kept_bytes();
         let executor = spawn_shard(executor_options(config, shard), async move |runtime| {
+            large_blocks::keep_at_most(kept_bytes);
             let result = crate::shard::run(runtime, GlommioDisk::new(), context).await;
             control.ended(shard, result.map_err(|error| error.to_string()));
         })?;

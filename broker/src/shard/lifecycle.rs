@@ -26,17 +26,12 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Requests being received, and records on their way out, take at most this part of the shard's memory each.
 const CONNECTION_MEMORY_PART: u64 = 4;
 
-/// Why a shard could not start or go on.
+/// Why a shard could not start or go on; the control thread says which shard.
 #[derive(Debug, Error)]
 pub enum ShardError {
     /// The store did not open.
-    #[error("shard {shard}: {source}")]
-    Open {
-        /// Which shard.
-        shard: u32,
-        /// Why.
-        source: OpenError,
-    },
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// An address could not be bound.
     #[error("listener {listener}: cannot listen on {address}: {source}")]
     Listen {
@@ -48,8 +43,8 @@ pub enum ShardError {
         source: std::io::Error,
     },
     /// The control thread is gone.
-    #[error("shard {0}: the control thread ended")]
-    ControlGone(u32),
+    #[error("the control thread ended")]
+    ControlGone,
 }
 
 /// Runs one shard until it is told to stop.
@@ -114,7 +109,7 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
                     .spawn(Queue::Background, report::answer(shard.clone(), reply));
             }
             Some(ShardMessage::Stop) => break,
-            None => return Err(ShardError::ControlGone(shard.number)),
+            None => return Err(ShardError::ControlGone),
         }
     }
     stop(&shard).await;
@@ -129,20 +124,15 @@ async fn open_store<R: Runtime, D: Disk>(
 ) -> Result<(Store<R, D>, RecoveryReport), ShardError> {
     let shard = context.shard;
     let options = store_options(context);
-    let failed = |source| ShardError::Open { shard, source };
     if context.format {
-        Store::format(runtime.clone(), disk.clone(), &options)
-            .await
-            .map_err(failed)?;
+        Store::format(runtime.clone(), disk.clone(), &options).await?;
     }
     let observer = Rc::new(Observer {
         runtime: runtime.clone(),
         topics,
         shard,
     });
-    let (store, recovery) = Store::open(runtime.clone(), disk.clone(), options, observer)
-        .await
-        .map_err(failed)?;
+    let (store, recovery) = Store::open(runtime.clone(), disk.clone(), options, observer).await?;
     if !recovery.clean && !context.format {
         tracing::info!(
             shard,
@@ -165,11 +155,12 @@ fn store_options(context: &ShardContext) -> StoreOptions {
         journal_bytes: config.journal_bytes,
         direct_bytes: usize::try_from(config.direct_bytes).unwrap_or(usize::MAX),
         disk_free_min_bytes: config.disk_free_min_bytes,
+        open_files_max: config.segments_open_max,
         producer_expiration_ms: settings.producer_id_expiration_ms,
         ..StoreOptions::new(
             context.directory.clone(),
             context.shard,
-            config.shard_memory_bytes,
+            config.shard_budget_bytes(),
         )
     }
 }

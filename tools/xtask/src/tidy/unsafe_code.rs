@@ -8,6 +8,7 @@ const FILES: &[&str] = &[
     "broker/runtime/src/glommio_runtime/host.rs",
     "broker/runtime/src/glommio_runtime/socket.rs",
     "broker/runtime/src/system.rs",
+    "broker/src/node/large_blocks.rs",
     "broker/src/node/limits.rs",
     "storage/src/disk/glommio/buffer.rs",
     "storage/src/disk/glommio/system.rs",
