@@ -2,7 +2,8 @@
 //!
 //! An idle connection holds no buffer. A frame's buffer grows with the bytes that came, never with the size that the
 //! client announced. All buffers together take at most the pool's limit; beyond it one connection at a time goes on, the
-//! one whose frame has been incomplete for the longest, until that frame is served: so one always gets through.
+//! one whose frame has been incomplete for the longest, until that frame is served: so one always gets through. A part of it
+//! is kept for small buffers, so that fetches and small produces do not wait for large requests that come slowly.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -18,6 +19,8 @@ const INITIAL_BYTES: usize = 4096;
 const GROWTH: usize = 4;
 /// A connection whose small frames fill its buffer gets up to this much, to read many frames at once.
 const BATCH_READ_BYTES: usize = 64 << 10;
+/// Buffers above `BATCH_READ_BYTES` leave this part of the limit to the others.
+const SMALL_PART: usize = 4;
 
 /// The receive memory of one shard.
 pub(crate) struct ReceivePool {
@@ -27,6 +30,8 @@ pub(crate) struct ReceivePool {
     used: Cell<usize>,
     /// The connection that may grow beyond the limit, until its frame is served.
     beyond: Cell<Option<u64>>,
+    /// What it took beyond: nobody waits for that.
+    beyond_bytes: Cell<usize>,
     /// Connections that wait to grow, the oldest incomplete frame first.
     growing: RefCell<BTreeSet<(Monotonic, u64)>>,
     freed: Event,
@@ -39,6 +44,7 @@ impl ReceivePool {
             limit,
             used: Cell::new(0),
             beyond: Cell::new(None),
+            beyond_bytes: Cell::new(0),
             growing: RefCell::default(),
             freed: Event::new(),
         })
@@ -49,15 +55,24 @@ impl ReceivePool {
         self.used.get() > self.limit / 2
     }
 
-    /// Reserves `bytes` for the connection `id`, whose frame is incomplete since `since`.
-    async fn reserve(&self, bytes: usize, since: Monotonic, id: u64) -> Reservation {
-        if !self.may_grow(bytes, id) {
+    /// Reserves for the connection `id`, whose frame is incomplete since `since`, what its buffer lacks `from` one size `to`
+    /// another.
+    async fn reserve(&self, (from, to): (usize, usize), since: Monotonic, id: u64) -> Reservation {
+        let bytes = to - from;
+        let limit = if to > BATCH_READ_BYTES {
+            self.limit - self.limit / SMALL_PART
+        } else {
+            self.limit
+        };
+        let within = || self.used.get() - self.beyond_bytes.get() + bytes <= limit;
+        let may_grow = || within() || self.beyond.get() == Some(id);
+        if !may_grow() {
             let key = (since, id);
             let _place = Place { pool: self, key };
             self.growing.borrow_mut().insert(key);
             loop {
                 let freed = self.freed.wait();
-                if self.may_grow(bytes, id) {
+                if may_grow() {
                     break;
                 }
                 let is_oldest = self.growing.borrow().first() == Some(&key);
@@ -69,6 +84,9 @@ impl ReceivePool {
             }
         }
         self.used.set(self.used.get() + bytes);
+        if self.beyond.get() == Some(id) {
+            self.beyond_bytes.set(self.beyond_bytes.get() + bytes);
+        }
         let bytes = bytes as u64;
         // Makes cached frames give way; what is dirty never does, and then appends wait.
         self.budget
@@ -76,13 +94,10 @@ impl ReceivePool {
             .unwrap_or_else(|| self.budget.charge(bytes))
     }
 
-    fn may_grow(&self, bytes: usize, id: u64) -> bool {
-        self.used.get() + bytes <= self.limit || self.beyond.get() == Some(id)
-    }
-
     fn release(&self, bytes: usize, id: u64) {
         if self.beyond.get() == Some(id) {
             self.beyond.set(None);
+            self.beyond_bytes.set(0);
         }
         self.used.set(self.used.get() - bytes);
         if !self.growing.borrow().is_empty() {
@@ -197,7 +212,7 @@ impl ReceiveBuffer {
         } else {
             (size * GROWTH).min(ceiling).max(size + 1)
         };
-        let reserved = self.pool.reserve(grown - size, since, self.id).await;
+        let reserved = self.pool.reserve((size, grown), since, self.id).await;
         self.reserved.push(reserved);
         self.bytes.resize(grown, 0);
     }
@@ -293,6 +308,21 @@ mod tests {
         drop(buffers);
         assert_eq!(pool.used.get(), 0);
         assert_eq!(pool.beyond.get(), None);
+    }
+
+    /// A few connections with half a large frame each kept everybody else waiting for as long as they liked, up to 30 s.
+    #[test]
+    fn small_frames_do_not_wait_for_large_ones() {
+        let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 1 << 20);
+        let mut large: Vec<_> = (0..9).map(|id| ReceiveBuffer::new(pool.clone(), id)).collect();
+        for buffer in &mut large {
+            while fill(buffer, 100 << 20, 1) && pool.beyond.get().is_none() {}
+        }
+        assert!(pool.beyond.get().is_some());
+        let mut small = ReceiveBuffer::new(pool.clone(), 10);
+        while small.filled().len() < 20_000 {
+            assert!(fill(&mut small, 20_000, 2));
+        }
     }
 
     #[test]
