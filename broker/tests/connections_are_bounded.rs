@@ -2,10 +2,13 @@
 
 mod support;
 
-use std::io::Read;
+use std::io::{ErrorKind, Write};
+use std::time::Duration;
 
-use kafka_protocol::messages::{FetchRequest, MetadataRequest};
-use support::topic::FETCH_VERSION;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::{FetchRequest, MetadataRequest, ProduceRequest};
+use support::client::frame;
+use support::topic::{FETCH_VERSION, PRODUCE_VERSION, name};
 use support::{Batch, Broker, Client, Partition};
 
 fn ask(client: &mut Client) -> bool {
@@ -54,34 +57,87 @@ fn idle_connections_are_closed_and_parked_ones_are_not() {
     assert!(reader.client.receive::<FetchRequest>(FETCH_VERSION).is_ok());
 }
 
+/// What a node of one shard may take: the budget, 64 MiB, and 2 MiB a shard.
+const MEMORY_MAX: u64 = (64 << 20) + (64 << 20) + (2 << 20);
+
+/// Records were counted once they were read, and those that came from segments nowhere: every reader that began while
+/// another waited for the disk saw the same room.
 #[test]
 fn readers_that_do_not_read_hold_bounded_memory() {
-    let broker = Broker::start();
+    const BATCHES: usize = 24;
+    let mut broker = Broker::start();
     let mut writer = Partition::create(&broker, "slow", &[("max.message.bytes", "2000000")]);
-    for _ in 0..40 {
+    for _ in 0..BATCHES {
         writer.append(&Batch::of_values([vec![b'x'; 1_000_000]]));
     }
-    let before = broker.resident_bytes();
-    let mut slow: Vec<Partition> = (0..40).map(|_| Partition::find(&broker, "slow", 0)).collect();
+    // Read from segments from here on.
+    assert!(broker.stop().success());
+    broker.launch();
+    let mut slow: Vec<Partition> = (0..24).map(|_| Partition::find(&broker, "slow", 0)).collect();
     for reader in &mut slow {
-        let topics = reader.fetch_request(0).topics;
-        let mut request = reader
-            .fetch_request(0)
-            .with_topics(topics)
-            .with_max_wait_ms(600_000);
+        let mut request = reader.fetch_request(0).with_max_wait_ms(600_000);
         request.topics[0].partitions[0].partition_max_bytes = 50 << 20;
+        request.max_bytes = 50 << 20;
         reader.client.send(FETCH_VERSION, &request).unwrap();
     }
-    // The broker serves others meanwhile, with memory as before: the cache may fill, and no more than its budget.
-    let end = writer.end_offset();
-    assert_eq!(writer.append(&Batch::of_values(["news"])), end);
-    let resident = broker.resident_bytes();
-    assert!(
-        resident < (64 << 20) + (64 << 20) + (2 << 20),
-        "{before} bytes before, {resident} bytes now"
-    );
+    // The broker serves others meanwhile.
+    let mut writer = Partition::find(&broker, "slow", 0);
+    assert_eq!(writer.append(&Batch::of_values(["news"])), BATCHES as i64);
     // Whoever reads at last gets what was asked.
-    let mut first = [0; 4];
-    slow[0].client.stream.read_exact(&mut first).unwrap();
-    assert!(i32::from_be_bytes(first) > 1_000_000);
+    let readers: Vec<_> = slow
+        .into_iter()
+        .map(|mut reader| std::thread::spawn(move || reader.client.receive_frame().unwrap().len()))
+        .collect();
+    for reader in readers {
+        assert!(reader.join().unwrap() > 1_000_000);
+    }
+    let peak = broker.peak_resident_bytes();
+    assert!(peak < MEMORY_MAX, "{peak} bytes");
+}
+
+/// Answers that wait were bounded in number, and one may take twenty times what its request does.
+#[test]
+fn answers_that_nobody_reads_hold_bounded_memory() {
+    const PARTITIONS: i32 = 100_000;
+    const REQUESTS: usize = 16;
+    let broker = Broker::start();
+    let mut client = broker.client();
+    let partitions = (0..PARTITIONS).map(|index| PartitionProduceData::default().with_index(index));
+    let topic = TopicProduceData::default()
+        .with_name(name("unknown"))
+        .with_partition_data(partitions.collect());
+    let request = ProduceRequest::default()
+        .with_acks(-1)
+        .with_timeout_ms(1000)
+        .with_topic_data(vec![topic]);
+    // Written for as long as the broker takes it; nothing is read meanwhile.
+    let bytes: Vec<u8> = (0..REQUESTS)
+        .flat_map(|number| frame(PRODUCE_VERSION, number as i32, &request))
+        .collect();
+    client
+        .stream
+        .set_write_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match client.stream.write(&bytes[sent..]) {
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(ask(&mut broker.client()), "others are served");
+    let mut stream = client.stream.try_clone().unwrap();
+    let rest = std::thread::spawn(move || {
+        stream.set_write_timeout(None).unwrap();
+        stream.write_all(&bytes[sent..]).unwrap();
+    });
+    for number in 0..REQUESTS {
+        let (correlation_id, answer) = client.receive::<ProduceRequest>(PRODUCE_VERSION).unwrap();
+        assert_eq!(correlation_id, number as i32);
+        assert_eq!(answer.responses[0].partition_responses.len(), PARTITIONS as usize);
+    }
+    rest.join().unwrap();
+    let peak = broker.peak_resident_bytes();
+    assert!(peak < MEMORY_MAX, "{peak} bytes");
 }

@@ -53,6 +53,10 @@ fn admit<R: Runtime, D: Disk>(
     peer: SocketAddr,
     listener: Rc<str>,
 ) {
+    if shard.is_stopping() {
+        // Accepted in the poll in which the stop came: nobody would tell it to end.
+        return;
+    }
     let place = match take_place(shard, peer.ip()) {
         Ok(place) => place,
         Err(refused) => {

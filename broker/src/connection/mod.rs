@@ -14,9 +14,11 @@ mod writer;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 
-use strandline_runtime::{Monotonic, SocketAddr};
+use futures_util::future::select;
+use strandline_runtime::{Monotonic, Runtime, SocketAddr};
 use strandline_storage::disk::Disk;
 use strandline_wire::WireError;
 
@@ -25,7 +27,7 @@ pub(crate) use outbox::{Answer, Outbox};
 pub(crate) use receive::ReceivePool;
 pub(crate) use sweep::sweep;
 
-use crate::shard::Signal;
+use crate::shard::{Shard, Signal};
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -70,7 +72,7 @@ pub(crate) struct Connection<D: Disk> {
     stage: Cell<Stage>,
     /// Wakes the reader.
     wake: Signal,
-    /// Whether a request other than a produce is being served.
+    /// Whether a request is being served whose answer is not in the outbox yet.
     busy: Cell<bool>,
     last_active: Cell<Monotonic>,
     /// Since when the frame at the buffer's start is incomplete.
@@ -121,6 +123,22 @@ impl<D: Disk> Connection<D> {
     fn abort_because(&self, reason: impl Into<Cow<'static, str>>) {
         *self.reason.borrow_mut() = Some(reason.into());
         self.abort();
+    }
+
+    /// Completes once an answer of about `bytes` may be begun.
+    pub(crate) async fn room_for_answer<R: Runtime>(
+        &self,
+        shard: &Shard<R, D>,
+        bytes: usize,
+    ) -> Result<(), Close> {
+        while !shard.answers.fits(bytes) {
+            let freed = shard.answers.freed();
+            select(pin!(freed), pin!(self.wake.wait())).await;
+            if self.is_aborted() {
+                return Err(Close::Asked);
+            }
+        }
+        Ok(())
     }
 
     fn is_open(&self) -> bool {

@@ -16,7 +16,7 @@ use crate::shard::{Loan, Signal};
 /// An answer, ready or to come.
 pub(crate) enum Answer<D: Disk> {
     /// A whole response frame.
-    Frame(BytesMut),
+    Frame(BytesMut, Loan),
     /// A fetch response whose records stay where they are.
     Fetch(FetchFrame<BatchSlice<D>>, Loan),
     /// A produce that waits for its flush.
@@ -26,8 +26,17 @@ pub(crate) enum Answer<D: Disk> {
 impl<D: Disk> Answer<D> {
     fn is_ready(&self) -> bool {
         match self {
-            Self::Frame(_) | Self::Fetch(..) => true,
+            Self::Frame(..) | Self::Fetch(..) => true,
             Self::Produce(pending) => pending.is_done(),
+        }
+    }
+
+    /// What it takes while it waits here, besides records.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Frame(frame, _) => frame.len(),
+            Self::Fetch(..) => 0,
+            Self::Produce(pending) => pending.bytes(),
         }
     }
 }
@@ -35,6 +44,8 @@ impl<D: Disk> Answer<D> {
 /// The queue between reader and writer.
 pub(crate) struct Outbox<D: Disk> {
     queue: RefCell<VecDeque<Answer<D>>>,
+    /// What the answers in the queue take.
+    bytes: Cell<usize>,
     /// Whether the writer holds answers that are not wholly written.
     writing: Cell<bool>,
     /// Wakes the writer; shared with the produce requests in flight.
@@ -47,6 +58,7 @@ impl<D: Disk> Default for Outbox<D> {
     fn default() -> Self {
         Self {
             queue: RefCell::default(),
+            bytes: Cell::new(0),
             writing: Cell::new(false),
             news: Rc::default(),
             reader_waits: Cell::new(false),
@@ -60,6 +72,7 @@ impl<D: Disk> Outbox<D> {
         let ready = answer.is_ready();
         let mut queue = self.queue.borrow_mut();
         let is_next = queue.is_empty();
+        self.bytes.set(self.bytes.get() + answer.bytes());
         queue.push_back(answer);
         drop(queue);
         if ready && is_next {
@@ -74,7 +87,9 @@ impl<D: Disk> Outbox<D> {
             return None;
         }
         self.writing.set(true);
-        queue.pop_front()
+        let answer = queue.pop_front()?;
+        self.bytes.set(self.bytes.get() - answer.bytes());
+        Some(answer)
     }
 
     /// The writer has written all it took.
@@ -92,9 +107,16 @@ impl<D: Disk> Outbox<D> {
         self.queue.borrow().len()
     }
 
+    /// What the answers that wait take, in bytes, besides records.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
     /// Drops every answer.
     pub(super) fn clear(&self) {
-        self.queue.borrow_mut().clear();
+        self.bytes.set(0);
+        // Taken out first: what an answer's end wakes may look here.
+        drop(self.queue.take());
     }
 
     /// Ends the waiting of produce requests whose time is over.

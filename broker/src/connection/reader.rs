@@ -17,8 +17,9 @@ use crate::shard::{Shard, add};
 
 /// An idle connection reads into this much of its own task, and takes a buffer once bytes come.
 const IDLE_BYTES: usize = 64;
-/// Produce requests of one connection that may be in flight together.
+/// Produce requests of one connection that may be in flight together, and what their answers may take.
 const IN_FLIGHT_MAX: usize = 1024;
+const IN_FLIGHT_BYTES: usize = 1 << 20;
 
 /// Serves a connection until it ends.
 pub(super) async fn run<R, D, H>(shard: Rc<Shard<R, D>>, connection: Rc<Connection<D>>, half: H)
@@ -33,6 +34,9 @@ where
         connection,
         half,
         buffer,
+        first: [0; IDLE_BYTES],
+        first_count: 0,
+        first_at: Monotonic(0),
     };
     let end = reader.serve().await;
     let (shard, connection) = (&reader.shard, &reader.connection);
@@ -56,6 +60,10 @@ struct Reader<R: Runtime, D: Disk, H: ReadHalf> {
     connection: Rc<Connection<D>>,
     half: H,
     buffer: ReceiveBuffer,
+    /// What was read without a buffer and waits for one: here, since the future that reads may be dropped meanwhile.
+    first: [u8; IDLE_BYTES],
+    first_count: usize,
+    first_at: Monotonic,
 }
 
 impl<R: Runtime, D: Disk, H: ReadHalf> Reader<R, D, H> {
@@ -135,24 +143,32 @@ impl<R: Runtime, D: Disk, H: ReadHalf> Reader<R, D, H> {
     async fn read_without_buffer(&mut self) -> Result<(), Close> {
         let connection = self.connection.clone();
         connection.holds_buffer.set(false);
-        let mut first = [0; IDLE_BYTES];
-        let count = {
-            let read = pin!(self.half.read(&mut first));
-            let wake = pin!(connection.wake.wait());
-            match select(read, wake).await {
-                Either::Left((read, _)) => Some(read?),
-                Either::Right(_) => None,
+        if self.first_count == 0 {
+            let count = {
+                let read = pin!(self.half.read(&mut self.first));
+                let wake = pin!(connection.wake.wait());
+                match select(read, wake).await {
+                    Either::Left((read, _)) => Some(read?),
+                    Either::Right(_) => None,
+                }
+            };
+            match count {
+                None => return self.woken(),
+                Some(0) => return Err(Close::Peer),
+                Some(count) => self.first_count = count,
             }
+            self.first_at = self.received(self.first_count);
+        }
+        let woken = {
+            let room = pin!(self.buffer.make_room(0, self.first_at));
+            let wake = pin!(connection.wake.wait());
+            matches!(select(room, wake).await, Either::Right(_))
         };
-        let count = match count {
-            None => return self.woken(),
-            Some(0) => return Err(Close::Peer),
-            Some(count) => count,
-        };
-        let now = self.received(count);
-        // Not cancelled by the wake: these bytes are read and must not be lost. An abort frees the pool's place later.
-        self.buffer.make_room(0, now).await;
-        self.buffer.push(&first[..count]);
+        if woken {
+            return self.woken();
+        }
+        self.buffer.push(&self.first[..self.first_count]);
+        self.first_count = 0;
         connection.holds_buffer.set(true);
         Ok(())
     }
@@ -186,13 +202,14 @@ impl<R: Runtime, D: Disk, H: ReadHalf> Reader<R, D, H> {
         let body = &frame[body_at..];
         let api = served_api(&header)?;
         let Some(api) = api else {
-            let answer = handlers::api_versions::unsupported(header.correlation_id)?;
+            let frame = handlers::api_versions::unsupported(header.correlation_id)?;
             shard
                 .metrics
                 .answered(header.api_key, strandline_wire::ErrorCode::UnsupportedVersion);
             self.buffer.consume(SIZE_PREFIX + length);
             answered_before(&connection).await?;
-            connection.outbox.push(Answer::Frame(answer));
+            let loan = shard.answers.lend_counted(frame.len());
+            connection.outbox.push(Answer::Frame(frame, loan));
             return Ok(());
         };
         let request = Request {
@@ -203,22 +220,27 @@ impl<R: Runtime, D: Disk, H: ReadHalf> Reader<R, D, H> {
             correlation_id: header.correlation_id,
             arrived,
         };
+        // From before the first wait: what is here when the shard stops is answered.
+        let busy = Busy::begin(&connection);
         if api == ApiKey::Produce {
             room_in_flight(&connection).await?;
             handlers::produce::serve(&request, body).await?;
             self.buffer.consume(SIZE_PREFIX + length);
+            drop(busy);
             return Ok(());
         }
         answered_before(&connection).await?;
-        let busy = Busy::begin(&connection);
         let answer = if api == ApiKey::Fetch {
             let fetch = handlers::fetch::begin(&request, body)?;
             self.buffer.consume(SIZE_PREFIX + length);
             self.while_reading(handlers::fetch::serve(&request, fetch))
                 .await?
         } else {
+            // Unlike a fetch, it may refer to its body until it is answered.
+            let _held = shard.receive.hold(body.len());
             let body = Bytes::copy_from_slice(body);
             self.buffer.consume(SIZE_PREFIX + length);
+            connection.room_for_answer(&shard, body.len()).await?;
             self.while_reading(Box::pin(handlers::serve(&request, body)))
                 .await?
         };
@@ -244,7 +266,8 @@ impl<R: Runtime, D: Disk, H: ReadHalf> Reader<R, D, H> {
 
     async fn read_ahead(&mut self) -> Result<(), Close> {
         if self.whole_frame()?.is_some() {
-            // The next request waits its turn: only a wake is of interest.
+            // It is complete, and waits its turn however long that takes: only a wake is of interest.
+            self.connection.incomplete_since.set(None);
             self.connection.wake.wait().await;
             return if self.connection.is_aborted() {
                 Err(Close::Asked)
@@ -295,7 +318,7 @@ async fn answered_before<D: Disk>(connection: &Connection<D>) -> Result<(), Clos
 
 /// Completes once another produce request may be in flight.
 async fn room_in_flight<D: Disk>(connection: &Connection<D>) -> Result<(), Close> {
-    while connection.outbox.len() >= IN_FLIGHT_MAX {
+    while connection.outbox.len() >= IN_FLIGHT_MAX || connection.outbox.bytes() >= IN_FLIGHT_BYTES {
         connection.outbox.reader_waits.set(true);
         connection.wake.wait().await;
         if connection.is_aborted() {

@@ -94,15 +94,44 @@ impl ReceivePool {
             .unwrap_or_else(|| self.budget.charge(bytes))
     }
 
+    /// Counts `bytes` that left a buffer and are still in use.
+    pub(crate) fn hold(self: &Rc<Self>, bytes: usize) -> Held {
+        self.used.set(self.used.get() + bytes);
+        Held {
+            pool: self.clone(),
+            reservation: self.budget.charge(bytes as u64),
+        }
+    }
+
+    fn is_beyond(&self, id: u64) -> bool {
+        self.beyond.get() == Some(id)
+    }
+
     fn release(&self, bytes: usize, id: u64) {
-        if self.beyond.get() == Some(id) {
+        if self.is_beyond(id) {
             self.beyond.set(None);
             self.beyond_bytes.set(0);
         }
+        self.give_back(bytes);
+    }
+
+    fn give_back(&self, bytes: usize) {
         self.used.set(self.used.get() - bytes);
         if !self.growing.borrow().is_empty() {
             self.freed.notify_all();
         }
+    }
+}
+
+/// A request's bytes outside of its connection's buffer: receive memory like those in it.
+pub(crate) struct Held {
+    pool: Rc<ReceivePool>,
+    reservation: Reservation,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.pool.give_back(self.reservation.bytes() as usize);
     }
 }
 
@@ -163,10 +192,11 @@ impl ReceiveBuffer {
         self.start += count;
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
-            if self.pool.is_tight() {
+            // The frame that might go beyond the limit is served: the next one's turn.
+            if self.pool.is_tight() || self.pool.is_beyond(self.id) {
                 self.release();
             }
-        } else if self.pool.beyond.get() == Some(self.id) {
+        } else if self.pool.is_beyond(self.id) {
             self.shrink();
         }
     }
@@ -323,6 +353,40 @@ mod tests {
         while small.filled().len() < 20_000 {
             assert!(fill(&mut small, 20_000, 2));
         }
+    }
+
+    /// It kept the turn while the pool was not tight, and nobody else could go beyond the limit again.
+    #[test]
+    fn the_turn_beyond_the_limit_ends_with_its_frame() {
+        let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 32 * INITIAL_BYTES);
+        let mut large = ReceiveBuffer::new(pool.clone(), 1);
+        let mut others: Vec<_> = (2..30).map(|id| ReceiveBuffer::new(pool.clone(), id)).collect();
+        for other in &mut others {
+            assert!(fill(other, 1 << 20, 5));
+        }
+        for _ in 0..3 {
+            assert!(fill(&mut large, 1 << 20, 1));
+        }
+        assert_eq!(pool.beyond.get(), Some(1));
+        drop(others);
+        assert!(!pool.is_tight());
+        let length = large.filled().len();
+        large.consume(length);
+        assert_eq!((pool.beyond.get(), pool.used.get()), (None, 0));
+    }
+
+    #[test]
+    fn what_left_a_buffer_still_counts() {
+        let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 2 * INITIAL_BYTES);
+        let held = pool.hold(2 * INITIAL_BYTES);
+        let mut first = ReceiveBuffer::new(pool.clone(), 1);
+        // One goes on beyond the limit; the next waits for what is held.
+        assert!(fill(&mut first, 100, 1));
+        let mut second = ReceiveBuffer::new(pool.clone(), 2);
+        assert!(!fill(&mut second, 100, 2));
+        drop(held);
+        assert_eq!(pool.used.get(), INITIAL_BYTES);
+        assert!(fill(&mut second, 100, 2));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use strandline_wire::fetch::{FetchFrame, Piece};
 
 use super::{Answer, Close, Connection, Stage};
 use crate::handlers::produce::PendingProduce;
-use crate::shard::{Shard, add};
+use crate::shard::{Loan, Shard, add};
 
 /// A fetch answer from this size on is written from the cache; copying a smaller one costs less than more pieces.
 const UNCOPIED_BYTES_MIN: usize = 16 << 10;
@@ -20,6 +20,8 @@ const UNCOPIED_BYTES_MIN: usize = 16 << 10;
 const PIECE_BYTES_MIN: usize = 2 << 10;
 /// Answers gathered into one write stop here.
 const GATHER_BYTES: usize = 256 << 10;
+/// No write is larger, so that a slow client that reads is told from one that does not.
+pub(super) const WRITE_BYTES: usize = 512 << 10;
 /// Pieces of one vectored write; the kernel takes at most 1,024.
 const PIECES_MAX: usize = 512;
 
@@ -36,6 +38,7 @@ where
         half,
         out: BytesMut::new(),
         produced: Vec::new(),
+        loans: Vec::new(),
     };
     let ended = writer.write_answers().await;
     if ended.is_err() {
@@ -54,6 +57,8 @@ struct Writer<R: Runtime, D: Disk, W: WriteHalf> {
     out: BytesMut,
     /// Produce answers in `out`, for their latencies.
     produced: Vec<Rc<PendingProduce>>,
+    /// Of the other answers in `out`.
+    loans: Vec<Loan>,
 }
 
 impl<R: Runtime, D: Disk, W: WriteHalf> Writer<R, D, W> {
@@ -85,8 +90,13 @@ impl<R: Runtime, D: Disk, W: WriteHalf> Writer<R, D, W> {
         let mut next = Some(first);
         while let Some(answer) = next {
             match answer {
-                Answer::Frame(frame) if self.out.is_empty() => self.out = frame,
-                Answer::Frame(frame) => self.out.extend_from_slice(&frame),
+                Answer::Frame(frame, loan) => {
+                    match self.out.is_empty() {
+                        true => self.out = frame,
+                        false => self.out.extend_from_slice(&frame),
+                    }
+                    self.loans.push(loan);
+                }
                 Answer::Produce(pending) => {
                     pending.encode(&self.shard, &self.connection.listener, &mut self.out)?;
                     self.produced.push(pending);
@@ -108,34 +118,47 @@ impl<R: Runtime, D: Disk, W: WriteHalf> Writer<R, D, W> {
         if self.out.is_empty() {
             return Ok(());
         }
-        let write = self.half.write_all(&self.out);
-        unless_aborted(&self.connection, self.shard.runtime.now(), write).await?;
+        for part in self.out.chunks(WRITE_BYTES) {
+            let write = self.half.write_all(part);
+            unless_aborted(&self.connection, self.shard.runtime.now(), write).await?;
+        }
         self.wrote(self.out.len());
-        self.out.clear();
         Ok(())
     }
 
     /// Writes what is gathered and the pieces of a large answer, the large pieces from where they lie.
     async fn write_fetch(&mut self, frame: &FetchFrame<BatchSlice<D>>) -> Result<(), Close> {
-        let mut pieces = frame.pieces().peekable();
-        while pieces.peek().is_some() {
+        if self.out.len() >= WRITE_BYTES {
+            self.flush_out().await?;
+        }
+        let mut pieces = frame.pieces();
+        // What the last write left of its last piece.
+        let mut rest: &[u8] = &[];
+        loop {
             // Where `out` is cut, and what stands after the cut.
             let mut cuts: Vec<(usize, &[u8])> = Vec::new();
-            while cuts.len() < PIECES_MAX / 2 && self.out.len() < GATHER_BYTES {
-                let bytes: &[u8] = match pieces.next() {
-                    None => break,
-                    Some(Piece::Encoded(bytes)) => bytes,
-                    Some(Piece::Records(records)) => records,
-                };
+            let mut room = WRITE_BYTES - self.out.len();
+            while cuts.len() < PIECES_MAX / 2 && room > 0 {
+                if rest.is_empty() {
+                    rest = match pieces.next() {
+                        None => break,
+                        Some(Piece::Encoded(bytes)) => bytes,
+                        Some(Piece::Records(records)) => records,
+                    };
+                }
+                let (bytes, later) = rest.split_at(rest.len().min(room));
+                (rest, room) = (later, room - bytes.len());
                 if bytes.len() < PIECE_BYTES_MIN {
                     self.out.extend_from_slice(bytes);
                 } else {
                     cuts.push((self.out.len(), bytes));
                 }
             }
+            if cuts.is_empty() && self.out.is_empty() {
+                return Ok(());
+            }
             self.write_cut(&cuts).await?;
         }
-        Ok(())
     }
 
     async fn write_cut(&mut self, cuts: &[(usize, &[u8])]) -> Result<(), Close> {
@@ -155,10 +178,10 @@ impl<R: Runtime, D: Disk, W: WriteHalf> Writer<R, D, W> {
         let write = self.half.write_all_vectored(&slices);
         unless_aborted(&self.connection, self.shard.runtime.now(), write).await?;
         self.wrote(sum);
-        self.out.clear();
         Ok(())
     }
 
+    /// All of `out`, and what was written with it, is `bytes`.
     fn wrote(&mut self, bytes: usize) {
         let now = self.shard.runtime.now();
         self.connection.last_active.set(now);
@@ -166,6 +189,8 @@ impl<R: Runtime, D: Disk, W: WriteHalf> Writer<R, D, W> {
         for pending in self.produced.drain(..) {
             pending.count_phases(&self.shard.metrics, now);
         }
+        self.loans.clear();
+        self.out.clear();
     }
 
     /// Nothing is left to write: a connection that rests holds no buffer of size.

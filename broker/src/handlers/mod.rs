@@ -54,7 +54,8 @@ impl<R: Runtime, D: Disk> Request<R, D> {
             answer,
         )?;
         self.shard.metrics.answered_with(self.api.key(), codes);
-        Ok(Answer::Frame(out))
+        let loan = self.shard.answers.lend_counted(out.len());
+        Ok(Answer::Frame(out, loan))
     }
 
     /// A log line for a refused partition.
@@ -79,7 +80,7 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
     match request.api {
         ApiKey::ApiVersions => api_versions::serve(request, body),
         ApiKey::ListOffsets => list_offsets::serve(request, body).await,
-        ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::serve(request, body),
+        ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::serve(request, body).await,
         ApiKey::InitProducerId => init_producer_id::serve(request, body).await,
         ApiKey::DeleteRecords => delete_records::serve(request, body).await,
         ApiKey::DescribeLogDirs => describe_log_dirs::serve(request, body).await,

@@ -13,7 +13,10 @@ use strandline_wire::messages::offset_for_leader_epoch_response::{
 use super::Request;
 use crate::connection::{Answer, Close};
 
-pub(super) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -> Result<Answer<D>, Close> {
+pub(super) async fn serve<R: Runtime, D: Disk>(
+    request: &Request<R, D>,
+    body: Bytes,
+) -> Result<Answer<D>, Close> {
     let asked: OffsetForLeaderEpochRequest = request.decode(body)?;
     let mut codes = Vec::new();
     let mut topics = Vec::with_capacity(asked.topics.len());
@@ -38,6 +41,7 @@ pub(super) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -
             };
             codes.push(code);
             partitions.push(answer);
+            request.shard.runtime.yield_if_needed().await;
         }
         topics.push(
             OffsetForLeaderTopicResult::default()

@@ -23,8 +23,10 @@ use crate::node::context::{ShardContext, ShardListener, ShardMessage, StartedSha
 
 /// How long running requests may take to end once the shard stops; what is left is cut off.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// Requests being received, and records on their way out, take at most this part of the shard's memory each.
+/// Requests being received, records on their way out, and other answers take at most this part of the shard's memory each.
 const CONNECTION_MEMORY_PART: u64 = 4;
+/// The part of that which fetch sessions take at most.
+const SESSIONS_PART: usize = 4;
 
 /// Why a shard could not start or go on; the control thread says which shard.
 #[derive(Debug, Error)]
@@ -212,18 +214,22 @@ fn new_shard<R: Runtime, D: Disk>(
         number: parts.number,
         broker_id: parts.broker_id,
         directory: parts.directory,
-        sessions: RefCell::new(FetchSessionCache::new(parts.config.fetch_sessions_max)),
+        sessions: RefCell::new(FetchSessionCache::new(
+            parts.config.fetch_sessions_max,
+            connection_bytes / SESSIONS_PART,
+        )),
         config: parts.config,
         control: parts.control,
         images: parts.images,
         receive: ReceivePool::new(store.budget(), connection_bytes),
+        outgoing: Outgoing::new(store.budget(), connection_bytes),
+        answers: Outgoing::new(store.budget(), connection_bytes),
         store,
         image: RefCell::new(image),
         settings: RefCell::new(Rc::new(settings)),
         topics,
         deadlines: Rc::new(Deadlines::default()),
         producer_ids: ProducerIds::default(),
-        outgoing: Outgoing::new(connection_bytes),
         connection_limits: parts.connection_limits,
         connections: RefCell::default(),
         next_connection: Cell::new(1),

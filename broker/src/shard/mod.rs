@@ -33,7 +33,7 @@ use strandline_wire::fetch::NodeEndpoint;
 
 pub use lifecycle::{ShardError, run};
 
-pub(crate) use deadlines::{Deadline, Deadlines};
+pub(crate) use deadlines::{Deadline, Deadlines, Expire};
 pub(crate) use metrics::{Metrics, add};
 pub(crate) use outgoing::{Loan, Outgoing};
 pub(crate) use partition::{AckWaiter, Acks, Partition};
@@ -68,7 +68,10 @@ pub(crate) struct Shard<R: Runtime, D: Disk> {
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) receive: Rc<ReceivePool>,
+    /// Records on their way out.
     pub(crate) outgoing: Rc<Outgoing>,
+    /// Every other answer.
+    pub(crate) answers: Rc<Outgoing>,
     pub(crate) connection_limits: ConnectionLimits,
     pub(crate) connections: RefCell<BTreeMap<u64, Rc<Connection<D>>>>,
     next_connection: Cell<u64>,

@@ -43,20 +43,19 @@ pub(super) fn session_error<R: Runtime, D: Disk>(
 pub(super) fn encode<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     fetch: Fetch<R, D>,
-    mut round: Round<D>,
+    round: Round<D>,
 ) -> Result<Answer<D>, Close> {
     let shard = &request.shard;
     let context = match fetch.session {
         Ok(open) => open.take(),
         Err(error) => return session_error(request, error),
     };
-    let mut answered: Vec<_> = round
-        .reads
+    let (reads, mut loan) = round.into_parts();
+    let mut answered: Vec<_> = reads
         .iter()
         .map(|read| (read.slot, outcome(read), true))
         .collect();
-    let keys: Vec<_> = round
-        .reads
+    let keys: Vec<_> = reads
         .iter()
         .map(|read| context.partitions.get(read.slot).0.clone())
         .collect();
@@ -67,14 +66,12 @@ pub(super) fn encode<R: Runtime, D: Disk>(
             .finish(context, &mut answered, shard.runtime.wall_clock_ms(), || {
                 shard.runtime.random_u64() as i32
             });
-    shard.metrics.answered_with(
-        request.api.key(),
-        round.reads.iter().map(|read| read.header.error_code),
-    );
+    shard
+        .metrics
+        .answered_with(request.api.key(), reads.iter().map(|read| read.header.error_code));
 
-    let loan = round.take_loan().unwrap_or_else(|| shard.outgoing.lend(0));
     let mut included: Vec<(TopicKey, PartitionRead<D>)> = Vec::with_capacity(answered.len());
-    for (((_, _, include), key), read) in answered.iter().zip(keys).zip(round.reads) {
+    for (((_, _, include), key), read) in answered.iter().zip(keys).zip(reads) {
         if *include {
             included.push((key.topic, read));
         }
@@ -121,7 +118,9 @@ pub(super) fn encode<R: Runtime, D: Disk>(
         Some(image) => node_endpoints(image, &request.connection.listener, leaders.into_iter()),
         None => Vec::new(),
     };
-    Ok(Answer::Fetch(encoder.finish(&endpoints)?, loan))
+    let frame = encoder.finish(&endpoints)?;
+    loan.set(loan.bytes() + frame.size() - frame.records_bytes());
+    Ok(Answer::Fetch(frame, loan))
 }
 
 fn outcome<D: Disk>(read: &PartitionRead<D>) -> PartitionOutcome {

@@ -90,13 +90,16 @@ pub(crate) fn begin<R: Runtime, D: Disk>(request: &Request<R, D>, body: &[u8]) -
         context: Some(context),
     });
     let wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or_default());
+    let max_bytes = usize::try_from(asked.max_bytes)
+        .unwrap_or_default()
+        .min(shard.config.fetch_max_bytes);
+    let min_bytes = u64::try_from(asked.min_bytes).unwrap_or_default();
     Ok(Fetch {
         session,
         deadline: request.arrived + wait,
-        min_bytes: u64::try_from(asked.min_bytes).unwrap_or_default(),
-        max_bytes: usize::try_from(asked.max_bytes)
-            .unwrap_or_default()
-            .min(shard.config.fetch_max_bytes),
+        // More than may be sent is not waited for.
+        min_bytes: min_bytes.min(max_bytes as u64),
+        max_bytes,
         read_committed: asked.isolation_level == READ_COMMITTED,
         from_follower: asked.replica_id >= FOLLOWER_ID_MIN,
     })
@@ -151,11 +154,13 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
     let mut parked: Option<Parked> = None;
     let round = loop {
         let round = Round::read(request, &fetch, context).await;
-        let enough = round.bytes() >= fetch.min_bytes || round.must_answer();
+        // Waiting with what was read would take the room that it waits for.
+        let cut_short = round.is_blocked() && round.bytes() > 0;
+        let enough = round.bytes_to_limits() >= fetch.min_bytes || round.must_answer() || cut_short;
         if enough || shard.runtime.now() >= fetch.deadline || shard.is_stopping() {
             break round;
         }
-        let missing = fetch.min_bytes - round.bytes();
+        let missing = fetch.min_bytes - round.bytes_to_limits();
         let seen = round.partitions();
         let freed = round.is_blocked().then(|| shard.outgoing.freed());
         // What was read is not kept while parked: it would pin memory for nothing.

@@ -1,5 +1,6 @@
 //! One partition of a produce: validation, admission, append, and the wait for its acknowledgement.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use strandline_core::fetch_session::TopicKey;
@@ -25,7 +26,7 @@ const VALIDATION_STEP_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
-    pub(crate) reason: String,
+    pub(crate) reason: Cow<'static, str>,
     pub(crate) record_errors: Vec<RecordError>,
     pub(crate) leader: Option<LeaderIdAndEpoch>,
     /// The partition's log start, -1 where no partition was reached.
@@ -33,7 +34,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, reason: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
             reason: reason.into(),

@@ -23,9 +23,28 @@ use crate::shard::Acks;
 /// The first version that is served; older ones carry message formats that Kafka 4 does not know.
 pub(crate) const FIRST_VERSION: i16 = strandline_wire::produce::FIRST_SERVED_VERSION;
 
+/// No request names more partitions: an answer takes far more memory than the few bytes that name a partition, and a shard
+/// serves far fewer.
+const PARTITIONS_MAX: usize = 1 << 17;
+
 /// Serves a produce: on return every batch of it is appended or refused, and its answer waits in the outbox.
 pub(crate) async fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: &[u8]) -> Result<(), Close> {
-    let asked = decode_request(request.version, body)?;
+    let shard = &request.shard;
+    let asked = loop {
+        let asked = decode_request(request.version, body)?;
+        let count = asked.topics.item_count();
+        if count > PARTITIONS_MAX {
+            let reason = format!("a produce names {count} partitions; at most {PARTITIONS_MAX} are served");
+            return Err(Close::Refused(reason.into()));
+        }
+        let bytes = PendingProduce::bytes_of(&asked);
+        if shard.answers.fits(bytes) {
+            break asked;
+        }
+        // Decoded again later: what is decoded takes memory too.
+        drop(asked);
+        request.connection.room_for_answer(shard, bytes).await?;
+    };
     let acks = match asked.acks {
         0 => Ok(None),
         1 => Ok(Some(Acks::Leader)),
@@ -35,13 +54,13 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: &[
             format!("acks is {other}; it may be 0, 1 or -1 (all)"),
         )),
     };
-    let shard = &request.shard;
     let timeout = Duration::from_millis(u64::try_from(asked.timeout_ms).unwrap_or_default());
     let deadline = request.arrived + timeout;
     let pending = Rc::new(PendingProduce::new(
         request,
         request.connection.outbox.news.clone(),
         deadline,
+        shard.answers.lend_counted(PendingProduce::bytes_of(&asked)),
     ));
     let refused = acks
         .as_ref()
@@ -72,6 +91,8 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: &[
                 request.refused(refusal.code, &Named(&key), partition.index, &refusal.reason);
                 pending.refuse(partition.index, refusal);
             }
+            // One that is refused has waited for nothing, and neither has one that had room.
+            shard.runtime.yield_if_needed().await;
         }
     }
     pending.appended(shard.runtime.now());

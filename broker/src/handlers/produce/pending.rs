@@ -9,15 +9,19 @@ use strandline_core::fetch_session::TopicKey;
 use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::Disk;
 use strandline_wire::frame::{begin_frame, encode_response_header, end_frame};
-use strandline_wire::produce::{ProducePartitionResponse, ProduceResponse, TopicRef, encode_response};
+use strandline_wire::produce::{
+    ProducePartitionResponse, ProduceRequest, ProduceResponse, TopicRef, encode_response,
+};
 use strandline_wire::{ApiKey, ErrorCode, Grouped};
 
 use super::append::Refusal;
 use crate::connection::Close;
 use crate::handlers::Request;
-use crate::shard::{Metrics, Shard, Signal, node_endpoints};
+use crate::shard::{Loan, Metrics, Shard, Signal, node_endpoints};
 
 const KEY: i16 = ApiKey::Produce.key();
+/// About what one of the record errors takes that refuse a batch.
+const RECORD_ERROR_BYTES: usize = 128;
 
 struct Item {
     answer: ProducePartitionResponse<'static>,
@@ -30,6 +34,9 @@ pub(crate) struct PendingProduce {
     correlation_id: i32,
     deadline: Monotonic,
     items: RefCell<Grouped<TopicKey, Item>>,
+    /// What they take, and the memory lent for that.
+    bytes: Cell<usize>,
+    loan: RefCell<Loan>,
     waiting: Cell<usize>,
     /// Wakes the writer of the connection.
     writer: Rc<Signal>,
@@ -44,6 +51,7 @@ impl PendingProduce {
         request: &Request<R, D>,
         writer: Rc<Signal>,
         deadline: Monotonic,
+        loan: Loan,
     ) -> Self {
         let started = request.shard.runtime.now();
         Self {
@@ -51,6 +59,8 @@ impl PendingProduce {
             correlation_id: request.correlation_id,
             deadline,
             items: RefCell::default(),
+            bytes: Cell::new(loan.bytes()),
+            loan: RefCell::new(loan),
             waiting: Cell::new(0),
             writer,
             arrived: request.arrived,
@@ -58,6 +68,16 @@ impl PendingProduce {
             appended: Cell::new(started),
             done: Cell::new(started),
         }
+    }
+
+    /// What the answer to `asked` takes at least.
+    pub(super) fn bytes_of(asked: &ProduceRequest<'_>) -> usize {
+        asked.topics.item_count() * size_of::<Item>() + asked.topics.group_count() * size_of::<TopicKey>()
+    }
+
+    /// What the answer takes, in bytes; it does not change once every partition is entered.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.get()
     }
 
     pub(super) fn begin_topic(&self, key: TopicKey) {
@@ -85,10 +105,16 @@ impl PendingProduce {
 
     /// Enters a refused partition.
     pub(super) fn refuse(&self, index: i32, refusal: Refusal) {
+        let text = match &refusal.reason {
+            Cow::Borrowed(_) => 0,
+            Cow::Owned(reason) => reason.len(),
+        };
+        self.bytes
+            .set(self.bytes.get() + text + refusal.record_errors.len() * RECORD_ERROR_BYTES);
         let answer = ProducePartitionResponse {
             log_start_offset: refusal.log_start_offset,
             record_errors: refusal.record_errors,
-            error_message: Some(Cow::Owned(refusal.reason)),
+            error_message: Some(refusal.reason),
             current_leader: refusal.leader,
             ..ProducePartitionResponse::error(index, refusal.code)
         };
@@ -104,6 +130,12 @@ impl PendingProduce {
     /// Every partition is entered.
     pub(super) fn appended(&self, now: Monotonic) {
         self.appended.set(now);
+        let mut loan = self.loan.borrow_mut();
+        if loan.bytes() != self.bytes() {
+            loan.set(self.bytes());
+            loan.count(self.bytes());
+        }
+        drop(loan);
         if self.is_done() {
             self.done.set(now);
         }
