@@ -6,7 +6,7 @@ use bytes::Bytes;
 use strandline_core::fetch_session::TopicKey;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
-use strandline_storage::{Log, ReadError, TimestampOffset};
+use strandline_storage::{ReadError, TimestampOffset};
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::ListOffsetsRequest;
 use strandline_wire::messages::list_offsets_request::ListOffsetsPartition;
@@ -124,7 +124,9 @@ async fn find<R: Runtime, D: Disk>(
         // Without tiered storage everything is local, and everything is still to be uploaded.
         EARLIEST | EARLIEST_LOCAL => {
             let start = log.start_offset();
-            Ok(at(start, epoch_at(log, start, partition.leader_epoch())))
+            // Nothing is written there yet: the current leader will.
+            let epoch = log.epoch_at(start).unwrap_or(partition.leader_epoch());
+            Ok(at(start, epoch))
         }
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Ok(at(UNKNOWN, -1)),
         MAX_TIMESTAMP => or_none(log.max_timestamp(end).await, &partition, request.version),
@@ -179,22 +181,4 @@ fn is_supported(timestamp: i64, version: i16) -> bool {
         EARLIEST_PENDING_UPLOAD => version >= 11,
         _ => false,
     }
-}
-
-/// The leader epoch that wrote, or will write, `offset`: the least one that ends above it.
-fn epoch_at<D: Disk>(log: &Log<D>, offset: i64, leader_epoch: i32) -> i32 {
-    let ends_above = |epoch| {
-        log.end_offset_for_epoch(epoch)
-            .is_some_and(|(_, end)| end > offset)
-    };
-    let (mut low, mut high) = (0, leader_epoch);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if ends_above(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
 }

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use strandline_core::metadata::{ClusterImage, Partition as AssignedPartition, Topic as ImageTopic};
+use strandline_core::metadata::{
+    BrokerId, ClusterImage, Partition as AssignedPartition, Topic as ImageTopic,
+};
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_storage::{Log, RecoveryReport, StoreError, TopicPartitionId};
@@ -91,11 +93,18 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             });
             let entry = shard.topics.enter(topic.id, &topic.name, || rules.clone());
             entry.set_rules(rules.clone());
-            if let Some(led) = entry.partition(number as i32)
-                && led.leader_epoch() == assigned.leader_epoch.0
-            {
-                led.log.set_settings(rules.log.clone());
-                continue;
+            if let Some(led) = entry.partition(number as i32) {
+                if led.leader_epoch() == assigned.leader_epoch.0 {
+                    led.log.set_settings(rules.log.clone());
+                    continue;
+                }
+                // Whoever waits at the old one would wait for what only the new one hears of.
+                let now = shard.runtime.now();
+                led.lose(
+                    ErrorCode::NotLeaderOrFollower,
+                    "a new leader epoch of the partition began",
+                    now,
+                );
             }
             let id = TopicPartitionId {
                 topic_id: topic.id,
@@ -104,6 +113,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             match self.lead(id, assigned, rules).await {
                 Ok(partition) => entry.set_partition(number as u32, Some(Rc::new(partition))),
                 Err(error) => {
+                    entry.set_partition(number as u32, None);
                     tracing::error!(topic = topic.name, partition = number, %error, "cannot lead the partition");
                 }
             }
@@ -165,19 +175,21 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
 
     /// Deletes what a committed record deleted.
     fn delete_topic(&self, topic: &ImageTopic) {
-        let Some(entry) = self.shard.topics.by_id(topic.id) else {
-            return;
-        };
-        self.shard.topics.remove(topic.id);
-        let now = self.shard.runtime.now();
-        for partition in entry.led() {
-            partition.lose(ErrorCode::UnknownTopicOrPartition, "the topic was deleted", now);
-            let id = TopicPartitionId {
-                topic_id: topic.id,
-                partition: partition.number as u32,
-            };
-            if let Err(error) = self.shard.store.delete_log(id) {
-                tracing::error!(topic = topic.name, partition = partition.number, %error, "cannot delete the log");
+        let shard = &self.shard;
+        if let Some(entry) = shard.topics.by_id(topic.id) {
+            shard.topics.remove(topic.id);
+            let now = shard.runtime.now();
+            for partition in entry.led() {
+                partition.lose(ErrorCode::UnknownTopicOrPartition, "the topic was deleted", now);
+            }
+        }
+        for id in logs_of(topic, shard.broker_id) {
+            // One that could not be led may have a log, or none.
+            match shard.store.delete_log(id) {
+                Ok(_) | Err(StoreError::Unknown(_)) => {}
+                Err(error) => {
+                    tracing::error!(topic = topic.name, partition = id.partition, %error, "cannot delete the log");
+                }
             }
         }
     }
@@ -198,4 +210,15 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             }
         }
     }
+}
+
+/// The logs of a topic that a broker holds by the metadata, led there or not.
+fn logs_of(topic: &ImageTopic, broker: BrokerId) -> impl Iterator<Item = TopicPartitionId> + '_ {
+    (0..)
+        .zip(&topic.partitions)
+        .filter(move |(_, assigned)| assigned.leader == broker || assigned.replicas.contains(&broker))
+        .map(|(partition, _)| TopicPartitionId {
+            topic_id: topic.id,
+            partition,
+        })
 }

@@ -148,7 +148,11 @@ impl<D: Disk> Partition<D> {
         let readable = self.appended_bytes.get();
         let more = readable - self.readable_bytes.replace(readable);
         for watch in &*self.watches.borrow() {
-            watch.more(more);
+            match more {
+                // Appended before this shard led in this epoch, and acknowledged only now.
+                0 => watch.interrupt(),
+                _ => watch.more(more),
+            }
         }
     }
 
