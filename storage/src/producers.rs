@@ -328,19 +328,40 @@ mod tests {
         }
 
         #[test]
-        fn five_in_flight_and_retried_are_stored_once(order in proptest::collection::vec(1i64..6, 1..40)) {
-            // Batches 1 to 5 in flight behind batch 0; any of them is sent again at any time.
+        fn five_in_flight_and_retried_are_stored_once(
+            start in prop_oneof![Just(0), i32::MAX - 12..=i32::MAX],
+            sizes in proptest::collection::vec(1i32..4, 12),
+            order in proptest::collection::vec((0usize..5, 0i32..3), 1..60),
+        ) {
+            // Up to five batches are in flight; any of them is sent again at any time, or one that never was theirs.
+            // Sequences wrap from the largest to 0, also inside a batch.
+            let sequence = |records: i32| (i64::from(start) + i64::from(records)) as i32 & i32::MAX;
+            let base = |at: usize| sizes[..at].iter().sum::<i32>();
             let mut producers = Producers::default();
-            append(&mut producers, &batch(0, 0, 1), 0).expect("unknown producer");
-            let mut next = 1;
-            for pick in order {
-                match append(&mut producers, &batch(0, pick as i32, 1), next) {
-                    Ok(()) => { prop_assert_eq!(pick, next); next += 1; }
-                    Err(AppendError::Duplicate { base_offset, .. }) => {
-                        prop_assert!(pick < next);
-                        prop_assert_eq!(base_offset, pick);
+            let mut stored = 0usize;
+            for (behind, shift) in order {
+                // From four batches back to the next one and beyond it.
+                let at = (stored + 1).saturating_sub(behind).min(sizes.len() - 1);
+                let header = batch(0, sequence(base(at) + shift), sizes[at]);
+                match append(&mut producers, &header, i64::from(base(at))) {
+                    Ok(()) => {
+                        // Of a producer that is not known, any sequence is the first.
+                        prop_assert!(stored == 0 || base(at) + shift == base(stored), "{at} after {stored}");
+                        if at != stored || shift != 0 {
+                            return Ok(());
+                        }
+                        stored += 1;
                     }
-                    Err(AppendError::OutOfOrderSequence { .. }) => prop_assert!(pick > next),
+                    Err(AppendError::Duplicate { base_offset, last_offset, .. }) => {
+                        let first = (0..stored).find(|first| i64::from(base(*first)) == base_offset).expect("stored");
+                        prop_assert!(stored - first <= BATCHES_REMEMBERED);
+                        prop_assert_eq!(sequence(base(first)), header.base_sequence);
+                        prop_assert_eq!(last_offset - base_offset, i64::from(sizes[at] - 1));
+                    }
+                    Err(AppendError::OutOfOrderSequence { last, .. }) => {
+                        prop_assert_eq!(last, sequence(base(stored) - 1));
+                        prop_assert_ne!(base(at) + shift, base(stored));
+                    }
                     Err(other) => prop_assert!(false, "{other}"),
                 }
             }

@@ -5,15 +5,17 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{append, batch, id, put, quiet, read_all, small_options, validated};
-use strandline_runtime::Runtime;
+use common::{append, append_as, batch, id, put, quiet, read_all, small_options, validated};
 use strandline_runtime::sim::{SimRuntime, Simulation};
+use strandline_runtime::{Monotonic, Runtime};
+use strandline_storage::disk::sim::Image;
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
-use strandline_storage::{LogSettings, Store, StoreOptions};
+use strandline_storage::{AppendError, LogSettings, Store, StoreOptions};
 
 /// At least the `direct_bytes` of the options: such a record becomes an extent.
 const LARGE: usize = 100_000;
@@ -166,6 +168,157 @@ fn a_log_goes_away_while_its_extents_are_written() {
             store.close().await.unwrap();
             let store = open(&runtime, disk.attach(runtime.clone())).await;
             assert!(store.log(id(1, 0)).is_none());
+        });
+    }
+}
+
+/// After `kill -9` a replay reads what may be in a cache of the system alone.
+#[test]
+fn what_a_replay_read_survives_the_next_power_cut() {
+    for seed in 0..30 {
+        let simulation = Simulation::new(seed);
+        let runtime = simulation.runtime("node");
+        let disk = simulation.run_until(async move {
+            let disk = formatted(&runtime).await;
+            let store = open(&runtime, disk.clone()).await;
+            let settings = LogSettings {
+                durable: false,
+                ..LogSettings::default()
+            };
+            let log = store.create_log(id(1, 0), settings).unwrap();
+            log.created().await.unwrap();
+            put(&log, b"written, not flushed").await;
+            assert_eq!(log.flushed_end(), 0);
+            disk
+        });
+        simulation.kill_host("node");
+        disk.kill_process();
+        let runtime = simulation.runtime("node");
+        let disk = disk.attach(runtime.clone());
+        let opened = disk.clone();
+        simulation.run_until(async move {
+            let store = open(&runtime, opened).await;
+            let log = store.log(id(1, 0)).unwrap();
+            assert_eq!((log.flushed_end(), log.acknowledged_end()), (1, 1));
+        });
+        simulation.kill_host("node");
+        disk.crash();
+        let runtime = simulation.runtime("node");
+        simulation.run_until(async move {
+            let store = open(&runtime, disk.attach(runtime.clone())).await;
+            assert_eq!(
+                read_all(&store.log(id(1, 0)).unwrap(), 0).await.len(),
+                1,
+                "seed {seed}"
+            );
+        });
+    }
+}
+
+/// A checkpoint that runs while extents are on their way says of the producers what the journal says of their records:
+/// a producer that was ahead of its log would have its retries answered as duplicates of what was lost.
+#[test]
+fn producers_are_never_ahead_of_their_log() {
+    let simulation = Simulation::new(5);
+    let runtime = simulation.runtime("node");
+    let images: Rc<RefCell<Vec<Image>>> = Rc::default();
+    let taken = images.clone();
+    simulation.run_until(async move {
+        let disk = formatted(&runtime).await;
+        let store = open(&runtime, disk.clone()).await;
+        let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
+        append_as(&log, b"small", (9, 0, 0)).unwrap();
+        log.acknowledged(1).await.unwrap();
+        disk.on_flush(move |disk, _| taken.borrow_mut().extend(disk.crash_images(3)));
+        for sequence in 1..12 {
+            append_as(&log, &[7; LARGE], (9, 0, sequence)).unwrap();
+            match sequence % 3 {
+                // It is being written when the next two come, and the checkpoint finds them waiting.
+                1 => runtime.sleep(Duration::from_micros(100)).await,
+                2 => {}
+                _ => store.checkpoint().await.unwrap(),
+            }
+        }
+        log.acknowledged(12).await.unwrap();
+        disk.on_flush(|_, _| {});
+    });
+    let images = images.take();
+    assert!(images.len() > 30);
+    for (number, image) in images.iter().enumerate() {
+        let simulation = Simulation::new(6);
+        let runtime = simulation.runtime("node");
+        let disk = SimDisk::from_image(image, runtime.clone(), SimDiskOptions::default());
+        simulation.run_until(async move {
+            let store = open(&runtime, disk).await;
+            let log = store.log(id(1, 0)).unwrap();
+            let end = log.end_offset();
+            let next = append_as(&log, b"next", (9, 0, end as i32));
+            assert_eq!(next.map(|next| next.base_offset), Ok(end), "image {number}");
+            let again = append_as(&log, b"next", (9, 0, end as i32));
+            assert!(matches!(again, Err(AppendError::Duplicate { base_offset, .. }) if base_offset == end));
+        });
+    }
+}
+
+/// The entries that a replay from the last flushed checkpoint needs stand in the journal still, until the next one is
+/// flushed.
+#[test]
+fn journal_space_is_used_again_only_behind_a_flushed_checkpoint() {
+    // So many that a round takes its time, while the journal goes on to the end of the ring.
+    const LOGS: u32 = 40;
+    const APPENDS: i64 = 8;
+    let simulation = Simulation::new(4);
+    let runtime = simulation.runtime("node");
+    let images = Rc::new(RefCell::new(Vec::<(Image, Vec<i64>)>::new()));
+    let taken = images.clone();
+    simulation.run_until(async move {
+        let disk = formatted(&runtime).await;
+        let store = open(&runtime, disk.clone()).await;
+        let logs: Vec<_> = (0..LOGS)
+            .map(|partition| {
+                store
+                    .create_log(id(1, partition), LogSettings::default())
+                    .unwrap()
+            })
+            .collect();
+        logs[LOGS as usize - 1].created().await.unwrap();
+        let seen = logs.clone();
+        disk.on_flush(move |disk, point| {
+            // The checkpoint's flush has ended, and the power is cut before it counts.
+            if point.path.to_string_lossy().contains("checkpoint") {
+                let acknowledged = seen.iter().map(|log| log.acknowledged_end()).collect();
+                let image = disk.crash_images(1).next().unwrap();
+                taken.borrow_mut().push((image, acknowledged));
+            }
+        });
+        let writers = logs.iter().map(|log| {
+            let store = store.clone();
+            async move {
+                for value in 0..APPENDS {
+                    store.admit(6_000, Monotonic(u64::MAX)).await.unwrap();
+                    append(log, &[vec![value as u8; 6_000]]).unwrap();
+                }
+                log.acknowledged(APPENDS).await.unwrap();
+            }
+        });
+        futures_util::future::join_all(writers).await;
+        disk.on_flush(|_, _| {});
+    });
+    let images = images.take();
+    assert!(images.len() >= 4, "the journal went round");
+    for (image, acknowledged) in images {
+        let simulation = Simulation::new(4);
+        let runtime = simulation.runtime("node");
+        let disk = SimDisk::from_image(&image, runtime.clone(), SimDiskOptions::default());
+        simulation.run_until(async move {
+            let store = open(&runtime, disk).await;
+            for (partition, acknowledged) in (0..).zip(acknowledged) {
+                let end = store.log(id(1, partition)).unwrap().end_offset();
+                assert!(
+                    end >= acknowledged,
+                    "{end} of {acknowledged} acknowledged records"
+                );
+            }
         });
     }
 }

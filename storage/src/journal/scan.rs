@@ -88,6 +88,10 @@ pub(crate) fn plan(mut found: Vec<Found>, start: &ReplayStart, incarnations: &[I
     for entry in &found {
         plan.durable = plan.durable.max(Sequence(entry.header.durable));
     }
+    // An open flushed what it replayed before a checkpoint named it: what it follows was durable, though no entry says so yet.
+    for incarnation in incarnations {
+        plan.durable = plan.durable.max(Sequence(incarnation.follows));
+    }
 
     let mut last = start.sequence();
     let mut last_checksum = start.previous;
@@ -134,6 +138,8 @@ fn sequence_before(header: &EntryHeader, incarnations: &[Incarnation]) -> Sequen
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const START: ReplayStart = ReplayStart {
@@ -252,5 +258,114 @@ mod tests {
     fn an_entry_of_an_open_unknown_to_the_checkpoint_shows() {
         let plan = plan(chain(2, 0, &[(1, 0)]), &START, &[FIRST]);
         assert!(plan.unknown_incarnation && plan.entries.is_empty());
+    }
+
+    #[test]
+    fn what_an_open_follows_was_durable_though_no_entry_says_so() {
+        // 3 was the last entry of open 1, and is not stated durable; open 2 replayed it and wrote nothing yet.
+        let mut found = chain(1, 0, &[(1, 0), (2, 1), (3, 1)]);
+        found.pop();
+        let second = Incarnation {
+            incarnation: 2,
+            first_sequence: 4,
+            follows: 3,
+        };
+        let plan = plan(found, &START, &[FIRST, second]);
+        assert_eq!(sequences(&plan), [1, 2]);
+        assert!(plan.rot_at_end && !plan.torn);
+    }
+
+    /// One open of a store: how many entries it wrote, how far each one's `durable` lags behind, how many of the
+    /// last ones were not durable when the power was cut, and which of those survived all the same.
+    type Open = (usize, Vec<u64>, usize, u64);
+
+    fn opens() -> impl Strategy<Value = Vec<Open>> {
+        let lags = proptest::collection::vec(0u64..3, 8);
+        proptest::collection::vec((0usize..8, lags, 0usize..4, any::<u64>()), 1..5)
+    }
+
+    /// What a disk holds after these opens and power cuts, what of it counts, and the opens as a checkpoint lists them.
+    #[derive(Default)]
+    struct Disk {
+        found: Vec<Found>,
+        counts: Vec<u64>,
+        torn: bool,
+        incarnations: Vec<Incarnation>,
+    }
+
+    fn after(opens: &[Open]) -> Disk {
+        let mut disk = Disk::default();
+        let (mut last, mut last_checksum, mut highest) = (0, 0, 0);
+        for (number, (count, lags, undurable, survives)) in opens.iter().enumerate() {
+            let incarnation = number as u64 + 1;
+            let first = highest + 1;
+            disk.incarnations.push(Incarnation {
+                incarnation,
+                first_sequence: first,
+                follows: last,
+            });
+            let (mut durable, follows) = (last, last);
+            let entries: Vec<(u64, u64)> = (0..*count as u64)
+                .map(|at| {
+                    let lagging = (first + at).saturating_sub(1 + lags[at as usize]);
+                    // Before the open's own entries comes the one that it follows.
+                    durable = durable.max(if lagging < first { follows } else { lagging });
+                    (first + at, durable)
+                })
+                .collect();
+            let reached = (first + *count as u64)
+                .saturating_sub(1 + *undurable as u64)
+                .max(durable);
+            let mut whole = true;
+            for entry in chain(incarnation, last_checksum, &entries) {
+                let sequence = entry.header.sequence;
+                let there = sequence <= reached || survives >> (sequence - first) & 1 == 1;
+                whole &= there;
+                if !there {
+                    continue;
+                }
+                highest = sequence;
+                disk.found.push(entry);
+                if whole {
+                    disk.counts.push(sequence);
+                    (last, last_checksum) = (sequence, entry.header.checksum);
+                }
+            }
+            disk.torn = !whole && highest > last && highest >= first;
+        }
+        disk
+    }
+
+    proptest! {
+        #[test]
+        fn after_power_cuts_exactly_the_unbroken_entries_count(opens in opens(), order: prop::sample::Index) {
+            let mut disk = after(&opens);
+            let length = disk.found.len().max(1);
+            // The ring is read in the order of its files.
+            disk.found.rotate_left(order.index(length) % length);
+            let plan = plan(disk.found, &START, &disk.incarnations);
+            prop_assert_eq!(sequences(&plan), disk.counts);
+            prop_assert!(!plan.rot_at_end && plan.entries.iter().all(|planned| !planned.rot_before));
+            prop_assert_eq!(plan.torn, disk.torn);
+        }
+
+        #[test]
+        fn a_lost_entry_is_rot_exactly_where_it_is_known_to_have_been_durable(opens in opens(), pick: prop::sample::Index) {
+            let Disk { mut found, counts, incarnations, .. } = after(&opens);
+            prop_assume!(!counts.is_empty());
+            let lost = counts[pick.index(counts.len())];
+            found.retain(|entry| entry.header.sequence != lost);
+            let plan = plan(found, &START, &incarnations);
+            if lost <= plan.durable.0 {
+                let others: Vec<u64> = counts.iter().copied().filter(|one| *one != lost).collect();
+                prop_assert_eq!(sequences(&plan), others, "nothing but the lost one is missing");
+                let behind = plan.entries.iter().find(|planned| planned.found.header.sequence > lost);
+                prop_assert_eq!(behind.map_or(plan.rot_at_end, |planned| planned.rot_before), true);
+            } else {
+                let before: Vec<u64> = counts.iter().copied().filter(|one| *one < lost).collect();
+                prop_assert_eq!(sequences(&plan), before, "what was acknowledged at most in part is cut");
+                prop_assert!(!plan.rot_at_end && plan.entries.iter().all(|planned| !planned.rot_before));
+            }
+        }
     }
 }

@@ -17,7 +17,14 @@ use crate::model::{Life, Model};
 
 pub const PARTITIONS: usize = 4;
 /// One flush in so many is looked at.
-const FLUSHES_PER_LOOK: u64 = 4;
+const FLUSHES_PER_LOOK: u64 = 10;
+/// The same where the journal goes round: those recoveries read much more.
+const FLUSHES_PER_LOOK_OF_BURSTS: u64 = 40;
+
+/// Whether a seed appends in such numbers that the journal goes round several times.
+fn has_bursts(seed: u64) -> bool {
+    seed % 4 == 2
+}
 
 /// The store's directory on the simulated disk.
 pub fn directory() -> PathBuf {
@@ -55,8 +62,13 @@ impl StoreObserver<SimDisk> for Acknowledge {
             };
             let mut model = self.model.borrow_mut();
             let lineage = model.partitions[partition][life].newest();
+            // A relaxed log may lose what only was written.
+            let end = match log.settings().durable {
+                true => log.acknowledged_end(),
+                false => log.flushed_end(),
+            };
             // Between asking for a truncation and its cut, flushes of what it cuts may still end.
-            let end = log.flushed_end().min(lineage.values.len() as i64);
+            let end = end.min(lineage.values.len() as i64);
             lineage.acknowledged = lineage.acknowledged.max(end);
         }
     }
@@ -88,13 +100,17 @@ pub fn images_of(seed: u64, per_flush: u64) -> Vec<Moment> {
         Store::format(runtime.clone(), disk.clone(), &options())
             .await
             .unwrap();
+        let per_look = match has_bursts(seed) {
+            true => FLUSHES_PER_LOOK_OF_BURSTS,
+            false => FLUSHES_PER_LOOK,
+        };
         let hooked = model.clone();
         let flushes = RefCell::new(0u64);
         let pick = RefCell::new(SeededRandom::new(seed));
         disk.on_flush(move |disk, point| {
             *flushes.borrow_mut() += 1;
             // A share of the flushes, so that a run of so many images sees more seeds.
-            if !pick.borrow_mut().one_in(FLUSHES_PER_LOOK) {
+            if !pick.borrow_mut().one_in(per_look) {
                 return;
             }
             let at = format!("flush {} of {}", flushes.borrow(), point.path.display());
@@ -120,6 +136,7 @@ struct Workload {
     random: SeededRandom,
     next_value: u64,
     operations: u64,
+    bursts: bool,
 }
 
 impl Workload {
@@ -132,7 +149,7 @@ impl Workload {
         let (store, _) = Store::open(runtime.clone(), disk, options(), observer)
             .await
             .unwrap();
-        let operations = if seed.is_multiple_of(4) { 200 } else { 50 };
+        let operations = if seed.is_multiple_of(4) { 150 } else { 50 };
         Self {
             runtime,
             store,
@@ -141,6 +158,7 @@ impl Workload {
             random: SeededRandom::new(!seed),
             next_value: 0,
             operations,
+            bursts: has_bursts(seed),
         }
     }
 
@@ -205,7 +223,11 @@ impl Workload {
     }
 
     async fn append(&mut self, partition: usize, log: &Log<SimDisk>) {
-        for _ in 0..1 + self.random.below(4) {
+        let count = match self.bursts {
+            true => 20 + self.random.below(30),
+            false => 1 + self.random.below(4),
+        };
+        for _ in 0..count {
             let length = if self.random.one_in(5) {
                 9_000
             } else {

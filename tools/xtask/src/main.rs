@@ -18,7 +18,7 @@ usage: cargo xtask COMMAND
   tidy                  rules that no compiler checks: dependency arrows, forbidden names, lengths, unsafe, paths
   docs [--check]        writes the pages of docs/ that are made from code, or says which are out of date
   mutations [NAME]...   applies each tools/mutations/*.patch to a copy of the tree; its test must fail
-  soak [--images N] [--kills N] [--fuzz-seconds N] [--skip-mutations]
+  soak [--images N] [--kills N] [--fuzz-copies N] [--seed N] [--skip-mutations]
                         the long suites, and one closing line with their counts";
 
 fn main() -> ExitCode {

@@ -10,12 +10,38 @@ use crate::tree;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Instant;
 
 /// The seconds one build may take; the first one compiles every dependency.
 const BUILD_TIMEOUT_S: u32 = 1800;
 
+/// What a run gave.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Mutations that a test noticed.
+    pub(crate) caught: usize,
+    /// The names of the others.
+    pub(crate) missed: Vec<String>,
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} caught, {} missed", self.caught, self.missed.len())
+    }
+}
+
 /// Runs the mutations named, or all of them.
 pub(crate) fn run(names: &[&str]) -> Result<(), String> {
+    let counts = counted(names)?;
+    if counts.missed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("mutations not caught: {}", counts.missed.join(", ")))
+    }
+}
+
+/// The same, for whoever wants the counts.
+pub(crate) fn counted(names: &[&str]) -> Result<Counts, String> {
     let root = tree::root();
     let mutations = patch::list(&root.join("tools/mutations"), names)?;
     let copy = Copy::create(&root)?;
@@ -31,26 +57,27 @@ pub(crate) fn run(names: &[&str]) -> Result<(), String> {
             ));
         }
     }
-    let mut survived = Vec::new();
+    let mut counts = Counts::default();
     for mutation in &mutations {
-        match copy.try_one(mutation) {
-            Ok(how) => println!("caught: {} ({}){how}", mutation.name, mutation.rule),
+        let began = Instant::now();
+        let outcome = copy.try_one(mutation);
+        let seconds = began.elapsed().as_secs();
+        match outcome {
+            Ok(how) => {
+                println!(
+                    "caught in {seconds} s: {} ({}){how}",
+                    mutation.name, mutation.rule
+                );
+                counts.caught += 1;
+            }
             Err(why) => {
-                println!("NOT CAUGHT: {}: {why}", mutation.name);
-                survived.push(mutation.name.as_str());
+                println!("MISSED in {seconds} s: {}: {why}", mutation.name);
+                counts.missed.push(mutation.name.clone());
             }
         }
     }
-    println!(
-        "mutations: {} passed, {} failed",
-        mutations.len() - survived.len(),
-        survived.len()
-    );
-    if survived.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("mutations not caught: {}", survived.join(", ")))
-    }
+    println!("mutations: {counts}");
+    Ok(counts)
 }
 
 fn patch_timeout(mutations: &[Mutation], test: &str) -> u32 {

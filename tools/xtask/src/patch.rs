@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The seconds a test command gets when its header names no other limit.
-const TIMEOUT_S: u32 = 600;
+const TIMEOUT_S: u32 = 120;
 
 /// One patch file of `tools/mutations`.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Child processes with a limit on their time.
 
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// How a child ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,12 +30,39 @@ pub(crate) fn ending(command: &mut Command) -> Result<Ending, String> {
     let status = command
         .status()
         .map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    Ok(of(status))
+}
+
+/// The same, with its standard output printed as it comes; gives the lines that hold `mark`.
+pub(crate) fn ending_and_lines(command: &mut Command, mark: &str) -> Result<(Ending, Vec<String>), String> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    let mut marked = Vec::new();
+    if let Some(output) = child.stdout.take() {
+        // Test output need not be UTF-8, and an unreadable line ends nothing.
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            if line.contains(mark) {
+                marked.push(line.into_owned());
+            }
+        }
+    }
+    let status = child
+        .wait()
+        .map_err(|error| format!("cannot wait for {command:?}: {error}"))?;
+    Ok((of(status), marked))
+}
+
+fn of(status: ExitStatus) -> Ending {
     // `timeout` answers 124 when it had to send its signal, 137 when that was SIGKILL.
-    Ok(match status.code() {
+    match status.code() {
         Some(0) => Ending::Success,
         Some(124 | 137) => Ending::TimedOut,
         _ => Ending::Failure,
-    })
+    }
 }
 
 /// A command line as written in a patch's header: `[KEY=VALUE]... PROGRAM [ARGUMENT]...`.
@@ -72,6 +100,15 @@ mod tests {
             [("A".as_ref(), "1".as_ref()), ("B".as_ref(), "x=y".as_ref())]
         );
         assert!(parse_line("A=1", 5).is_err());
+    }
+
+    #[test]
+    fn marked_lines_are_given_and_the_ending_too() {
+        let mut command = limited(20, "printf");
+        command.arg("one of two\\nnothing\\ntwo of two");
+        let (ending, lines) = ending_and_lines(&mut command, " of ").unwrap();
+        assert_eq!(ending, Ending::Success);
+        assert_eq!(lines, ["one of two", "two of two"]);
     }
 
     #[test]
