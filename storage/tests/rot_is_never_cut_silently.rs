@@ -394,3 +394,30 @@ fn the_folder_of_a_log_whose_creation_rotted_is_kept_aside() {
         assert!(holds_large_value(&path.join("stray")));
     });
 }
+
+/// The file where the last entries stood had lost its end: the rest looked like a torn tail, and offsets were used again.
+#[test]
+fn a_journal_file_that_was_cut_short_is_no_torn_tail() {
+    let folder = folder();
+    let path = folder.path().to_path_buf();
+    write_two_logs(path.clone());
+    let file = path.join("journal-0");
+    let length = std::fs::metadata(&file).unwrap().len();
+    let bytes = std::fs::read(&file).unwrap();
+    let place = bytes.windows(7).position(|at| at == b"first 3").unwrap();
+    let journal = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+    journal.set_len(place as u64 / 4096 * 4096).unwrap();
+    assert!(journal.metadata().unwrap().len() < length);
+    on_shard(move |runtime| async move {
+        let (store, report) = try_open(&runtime, &path).await.unwrap();
+        assert!(report.rot);
+        let damaged: Vec<_> = report.damaged.iter().map(|(log, _)| *log).collect();
+        assert_eq!(damaged, [id(1, 0), id(2, 0)]);
+        let first = store.log(id(1, 0)).unwrap();
+        assert_eq!(read_all(&first, 0).await.len(), 3);
+        assert!(matches!(
+            append(&first, &[vec![1]]),
+            Err(AppendError::Damaged { from: 3 })
+        ));
+    });
+}

@@ -111,6 +111,7 @@ pub(crate) async fn recover<D: Disk>(
     replay.clean = checkpoint.clean;
     load_logs(disk, options, &mut checkpoint, &mut replay).await?;
     let JournalFiles { files, filled, found } = read_journal(disk, options, &checkpoint).await?;
+    let cut_short = cut_short(&filled, &found, checkpoint.journal_file_bytes);
     let plan: Plan = scan::plan(found, &checkpoint.replay_start, &checkpoint.incarnations);
     let start = checkpoint.replay_start;
     let mut ring = RingEnd {
@@ -119,12 +120,17 @@ pub(crate) async fn recover<D: Disk>(
         checksum: start.previous,
     };
     let mut marks = Vec::new();
+    let mut bad_pages = Vec::new();
     let mut torn = plan.torn;
     for planned in &plan.entries {
+        let found = &planned.found;
         if planned.rot_before {
             replay.indict_all("a journal entry that was acknowledged is missing");
+            bad_pages.extend(
+                quarantine::bad_pages::<D>(&files, checkpoint.journal_file_bytes, ring.at, Some(found.at))
+                    .await?,
+            );
         }
-        let found = &planned.found;
         let file = &files[found.at.file as usize];
         let length = found.header.length as usize;
         let path = file.path().clone();
@@ -150,10 +156,17 @@ pub(crate) async fn recover<D: Disk>(
     }
     if plan.rot_at_end {
         replay.indict_all("a journal entry that was acknowledged is missing");
+        bad_pages.extend(
+            quarantine::bad_pages::<D>(&files, checkpoint.journal_file_bytes, ring.at, None).await?,
+        );
+    }
+    if !checkpoint.clean && goes_on_in(&cut_short, ring.at, &checkpoint) {
+        replay.indict_all("the journal file where the last entries stood was cut short");
     }
     replay.finish();
 
     quarantine::save(disk, options, &replay.quarantined, checkpoint.generation).await?;
+    quarantine::save_pages(disk, options, &bad_pages, checkpoint.generation).await?;
     // What was read may still be in a cache of the disk: it counts only now.
     for file in &files {
         let path = file.path().clone();
@@ -222,6 +235,26 @@ pub(crate) async fn recover<D: Disk>(
         torn,
         next_log_id,
     })
+}
+
+/// The journal files that lost their end. A file is used only once it is filled, and they are filled in order, each flushed
+/// before the next.
+fn cut_short(filled: &[u64], found: &[Found], file_bytes: u64) -> Vec<u32> {
+    let is_filled = |file: &u64| *file >= file_bytes;
+    let filled_later = |at: usize| filled[at + 1..].iter().any(is_filled);
+    let was_used = |at: usize| found.iter().any(|found| found.at.file as usize == at);
+    (0..filled.len())
+        .filter(|at| !is_filled(&filled[*at]) && (filled_later(*at) || was_used(*at)))
+        .map(|at| at as u32)
+        .collect()
+}
+
+/// Whether an entry behind `end` may have stood in one of these files.
+fn goes_on_in(files: &[u32], end: RingPosition, checkpoint: &Checkpoint) -> bool {
+    let entry_bytes_max = checkpoint.journal_file_bytes / 4;
+    let next = (end.file + 1) % checkpoint.journal_files;
+    let may_not_fit = checkpoint.journal_file_bytes - end.position < entry_bytes_max;
+    files.contains(&end.file) || (may_not_fit && files.contains(&next))
 }
 
 /// Where the replay ended.
