@@ -91,7 +91,7 @@ fn corrupt_batches_are_never_stored() {
     // What is cut short counts as no batch at all, as in Kafka.
     expect(&mut partition, cut, INVALID_RECORD, "a cut batch");
     let short = partition.produce_bytes(vec![0; 20]);
-    assert_ne!(short.error_code, 0, "less than a header");
+    expect(&mut partition, vec![0; 20], CORRUPT_MESSAGE, "less than a header");
 
     let mut count = good.clone();
     count.record_count = 4;

@@ -122,14 +122,25 @@ fn anything_but_one_whole_batch_of_magic_2_is_invalid() {
     assert_eq!(code(&good[..good.len() - 1]), ErrorCode::InvalidRecord);
     assert_eq!(code(&[&good[..], &good].concat()), ErrorCode::InvalidRecord);
     assert_eq!(code(&[&good[..], b"x"].concat()), ErrorCode::InvalidRecord);
-    for magic in [0, 1, 3] {
+    for (magic, expected) in [
+        (0, ErrorCode::InvalidRecord),
+        (1, ErrorCode::InvalidRecord),
+        // No format at all.
+        (3, ErrorCode::CorruptMessage),
+        (0xff, ErrorCode::CorruptMessage),
+    ] {
         let mut old = good.clone();
         old[16] = magic;
-        assert_eq!(code(&old), ErrorCode::InvalidRecord);
+        assert_eq!(code(&old), expected);
     }
     for length in 0..HEADER_SIZE {
-        assert!(validate(&good[..length], &rules()).is_err());
+        assert_eq!(code(&good[..length]), ErrorCode::InvalidRecord);
     }
+    // What no format claims is damage, however little there is of it.
+    for zeros in [12, 20, 70] {
+        assert_eq!(code(&vec![0; zeros]), ErrorCode::CorruptMessage);
+    }
+    assert_eq!(code(&[0; 11]), ErrorCode::InvalidRecord);
 }
 
 #[test]

@@ -196,6 +196,9 @@ impl<'a> Validation<'a> {
     }
 }
 
+/// The least length that a message of the oldest format claims.
+const LEGACY_LENGTH_MIN: i32 = 14;
+
 /// The record set is one whole batch of magic 2, not too large and undamaged.
 fn check_bounds(batch: &[u8], rules: &ValidationRules) -> Result<BatchHeader, BatchError> {
     if batch.is_empty() {
@@ -203,18 +206,36 @@ fn check_bounds(batch: &[u8], rules: &ValidationRules) -> Result<BatchHeader, Ba
             "the record set is empty: exactly one batch is needed",
         ));
     }
-    // The magic stands at the same place in every format, so an old message set is told from a cut batch.
-    if let Some(magic) = batch.get(MAGIC_AT)
-        && *magic as i8 != MAGIC
-    {
-        let message = format!(
-            "the record set has format {}, only {MAGIC} is accepted",
-            *magic as i8
-        );
-        return Err(BatchError::new(BatchErrorKind::UnsupportedMagic, message));
+    if batch.len() < LOG_OVERHEAD {
+        return Err(BatchError::invalid(
+            "the record set is cut before its batch's length",
+        ));
     }
     if let Some(length) = batch.get(8..LOG_OVERHEAD).and_then(|field| field.first_chunk()) {
         let length = i32::from_be_bytes(*length);
+        if length < LEGACY_LENGTH_MIN {
+            return Err(BatchError::corrupt(format!(
+                "the batch claims a length of {length}, less than any format's"
+            )));
+        }
+        // The magic stands at the same place in every format, so an old message set is told from a cut batch.
+        match batch.get(MAGIC_AT).map(|magic| *magic as i8) {
+            None => {
+                return Err(BatchError::invalid(
+                    "the record set is cut before its batch's magic",
+                ));
+            }
+            Some(MAGIC) => {}
+            Some(magic @ 0..MAGIC) => {
+                let message = format!("the record set has format {magic}, only {MAGIC} is accepted");
+                return Err(BatchError::new(BatchErrorKind::UnsupportedMagic, message));
+            }
+            Some(magic) => {
+                return Err(BatchError::corrupt(format!(
+                    "the record set has format {magic}, which does not exist"
+                )));
+            }
+        }
         if length < (HEADER_SIZE - LOG_OVERHEAD) as i32 {
             return Err(BatchError::corrupt(format!(
                 "the batch claims a length of {length}, less than its header's"
