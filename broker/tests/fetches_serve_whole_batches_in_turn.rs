@@ -68,7 +68,7 @@ fn a_fetch_from_the_middle_of_a_batch_gives_the_whole_batch() {
     assert!(at_end.records.unwrap_or_default().is_empty());
 }
 
-/// redpanda #3409, PR #1532: a batch over the limit was never returned, or limits summed up without bound.
+/// B09: redpanda #3409, PR #1532: a batch over the limit was never returned, or limits summed up without bound.
 #[test]
 fn a_large_batch_passes_every_limit_but_comes_alone() {
     let broker = Broker::start();
@@ -86,6 +86,7 @@ fn a_large_batch_passes_every_limit_but_comes_alone() {
     }
 }
 
+/// B09.
 #[test]
 fn an_answer_holds_at_most_its_limit_and_one_batch() {
     let broker = Broker::start();
@@ -158,6 +159,41 @@ fn a_long_poll_waits_for_its_minimum() {
     assert_eq!(
         decode_all(answer.responses[0].partitions[0].records.as_ref().unwrap()).len(),
         3
+    );
+}
+
+/// More than the limit is not waited for.
+#[test]
+fn a_long_poll_ends_at_its_limit_below_its_minimum() {
+    let broker = Broker::start_set(&["fetch.max.bytes=5000"]);
+    let mut p = Partition::create(&broker, "impossible", &[]);
+    for _ in 0..20 {
+        p.append(&Batch::of_values([vec![b'x'; 1000]]));
+    }
+    for (min_bytes, max_bytes) in [(4000, 2000), (10_000, 64 << 20)] {
+        let request = p
+            .fetch_request(0)
+            .with_max_wait_ms(600_000)
+            .with_min_bytes(min_bytes)
+            .with_max_bytes(max_bytes);
+        let found = bytes(&p.client.call(FETCH_VERSION, &request));
+        assert!((1000..=6100).contains(&found), "{found}");
+    }
+}
+
+/// B09: the broker's own bound holds whatever the client asks for.
+#[test]
+fn an_answer_is_bounded_by_the_broker_too() {
+    let broker = Broker::start_set(&["fetch.max.bytes=250000"]);
+    let mut p = Partition::create(&broker, "capped", &[]);
+    for _ in 0..8 {
+        p.append(&Batch::of_values([vec![b'x'; 100_000]]));
+    }
+    let answer = p.client.call(FETCH_VERSION, &p.fetch_request(0));
+    assert!(
+        (100_000..=350_100).contains(&bytes(&answer)),
+        "{}",
+        bytes(&answer)
     );
 }
 
@@ -235,6 +271,12 @@ fn an_older_epoch_is_fenced_and_the_leader_named() {
     let answer = p.client.call(FETCH_VERSION, &ahead);
     let answer = &answer.responses[0].partitions[0];
     assert!(answer.error_code == OFFSET_OUT_OF_RANGE || answer.diverging_epoch.end_offset == 1);
+    // Also where its offset lies beyond the log's end: that they part is the answer, and no error.
+    let beyond = request_by_name("epochs", partition(0, 5, 1 << 20).with_last_fetched_epoch(new));
+    let answer = p.client.call(FETCH_VERSION, &beyond);
+    let answer = &answer.responses[0].partitions[0];
+    assert_eq!((answer.error_code, answer.diverging_epoch.end_offset), (0, 1));
+    assert_eq!(answer.diverging_epoch.epoch, new);
 }
 
 fn request_by_name(topic: &str, p: FetchPartition) -> FetchRequest {

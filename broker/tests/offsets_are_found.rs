@@ -158,7 +158,19 @@ fn nothing_is_found_by_time_where_nothing_is_left() {
         (p.list_offset(7, 5).offset, p.list_offset(7, MAX_TIMESTAMP).offset),
         (1, 1)
     );
-    assert_eq!(p.delete_records(-1).low_watermark, 2);
+    // So also with batches behind it.
+    p.append(&at_times(&[900, 5]));
+    assert_eq!(
+        (p.list_offset(7, 5).offset, p.list_offset(7, MAX_TIMESTAMP).offset),
+        (1, 1)
+    );
+    assert_eq!(p.delete_records(3).low_watermark, 3);
+    assert_eq!(
+        (p.list_offset(7, 5).offset, p.list_offset(7, MAX_TIMESTAMP).offset),
+        (3, 3)
+    );
+    assert_eq!(p.list_offset(7, 6).offset, -1);
+    assert_eq!(p.delete_records(-1).low_watermark, 4);
     for timestamp in [0, 5, i64::MAX, MAX_TIMESTAMP] {
         let found = p.list_offset(7, timestamp);
         assert_eq!(
