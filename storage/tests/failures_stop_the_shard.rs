@@ -166,6 +166,81 @@ fn a_full_disk_refuses_appends_and_heals() {
     });
 }
 
+/// Free space was looked at only after so many bytes of our own: what another process took was met by the first segment
+/// write, which stopped the shard for good.
+#[test]
+fn a_disk_that_others_fill_holds_up_write_back_and_heals() {
+    let simulation = Simulation::new(13);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let options = StoreOptions {
+            disk_free_min_bytes: 1 << 20,
+            ..options()
+        };
+        let disk = formatted(&runtime, &options).await;
+        let (store, _) = Store::open(runtime.clone(), disk.clone(), options, quiet())
+            .await
+            .unwrap();
+        let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
+        runtime.sleep(Duration::from_secs(2)).await;
+        for value in 0..10u8 {
+            put(&log, &[value; 1_000]).await;
+        }
+        disk.set_free_bytes(0);
+        let rounds = store.stats().checkpoints;
+        let asked = store.clone();
+        let asking = async move { asked.checkpoint().await.unwrap() };
+        let healing = async {
+            runtime.sleep(Duration::from_secs(30)).await;
+            assert!(store.is_full() && store.stopped().is_none());
+            assert_eq!(store.stats().checkpoints, rounds);
+            assert_eq!(append(&log, &[vec![2]]), Err(AppendError::StorageFull));
+            disk.set_free_bytes(100 << 20);
+        };
+        futures_util::future::join(asking, healing).await;
+        assert_eq!(put(&log, b"after").await, 10);
+        store.close().await.unwrap();
+    });
+}
+
+/// The journal was filled ahead of use on a full disk too, out of what deletions need.
+#[test]
+fn a_full_disk_is_not_filled_with_zeroes() {
+    let simulation = Simulation::new(14);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let options = StoreOptions {
+            disk_free_min_bytes: 1 << 20,
+            ..options()
+        };
+        let disk = formatted(&runtime, &options).await;
+        disk.set_free_bytes(900 << 10);
+        let (store, _) = Store::open(runtime.clone(), disk.clone(), options, quiet())
+            .await
+            .unwrap();
+        let opened = disk.count(Operation::Write);
+        runtime.sleep(Duration::from_secs(30)).await;
+        assert!(store.is_full());
+        assert_eq!(disk.count(Operation::Write), opened);
+        // Creations and deletions find a place, file after file.
+        for round in 0..4_000u32 {
+            let name = id(1, round);
+            store.create_log(name, LogSettings::default()).unwrap();
+            let sequence = store.delete_log(name).unwrap();
+            if round % 8 == 0 {
+                store.durable(sequence).await.unwrap();
+            }
+        }
+        disk.set_free_bytes(100 << 20);
+        while store.is_full() {
+            runtime.sleep(Duration::from_millis(100)).await;
+        }
+        let log = store.create_log(id(2, 0), LogSettings::default()).unwrap();
+        assert_eq!(put(&log, b"after").await, 0);
+        store.close().await.unwrap();
+    });
+}
+
 #[test]
 fn appends_wait_for_room_and_give_up_at_their_deadline() {
     let simulation = Simulation::new(9);

@@ -27,12 +27,15 @@ use crate::log::run::RunState;
 use crate::log::state::LogInner;
 use crate::segment::write::{at, publish, write_file, write_runs};
 use crate::shard::Shard;
+use crate::space;
 use crate::types::{LogId, Sequence};
 
 /// Logs that are written back at one time.
 const LOGS_IN_FLIGHT: usize = 8;
 /// How long files wait to be unlinked when nothing else asks for a round.
 const CLEANUP_DELAY: Duration = Duration::from_secs(3);
+/// How long a round waits before it looks again for the space that it needs.
+const SPACE_DELAY: Duration = Duration::from_secs(1);
 /// An index file is written again once its segment grew by this much, or was closed.
 const INDEX_SAVE_BYTES: u64 = 1 << 20;
 
@@ -44,6 +47,12 @@ pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
             return;
         }
         let last = shard.closing.get() && shard.journal_ended.get();
+        // A last one without a home fails, and the next open replays; nothing else waits for space.
+        if !last && shard.round_requested.get() && !space::holds_a_round(&shard).await {
+            tracing::error!("the disk has no space for what is to be written back: it stays in the journal");
+            runtime.sleep(SPACE_DELAY).await;
+            continue;
+        }
         if last || shard.round_requested.get() {
             shard.round_requested.set(false);
             shard.cleanup_wanted.set(false);

@@ -88,6 +88,11 @@ impl Ring {
             .map(|file| (file, self.filled[file as usize]))
     }
 
+    /// Whether a file is the one that entries go to now or next.
+    pub(crate) fn is_next(&self, file: u32) -> bool {
+        file == self.head.file || file == (self.head.file + 1) % self.files
+    }
+
     /// A file is filled up to `bytes`.
     pub(crate) fn filled(&mut self, file: u32, bytes: u64) {
         self.filled[file as usize] = bytes;

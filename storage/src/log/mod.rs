@@ -131,9 +131,20 @@ impl<D: Disk> Log<D> {
         self.inner.state.borrow().settings.clone()
     }
 
-    /// Changes the settings. A topic that becomes durable counts flushed ends from now on.
+    /// Changes the settings. A topic that becomes durable counts flushed ends from now on; one that becomes relaxed written
+    /// ends, of which nobody else would tell: their writes are done.
     pub fn set_settings(&self, settings: LogSettings) {
-        self.inner.state.borrow_mut().settings = settings;
+        let moved = {
+            let mut state = self.inner.state.borrow_mut();
+            let before = state.acknowledged_end();
+            state.settings = settings;
+            state.acknowledged_end() > before
+        };
+        if moved {
+            let durable = self.shard.journal.borrow().in_flight.durable();
+            self.shard.observer.advanced(durable, std::slice::from_ref(self));
+            self.shard.progress.notify_all();
+        }
     }
 
     /// Payload bytes of the log, whole segments counted.

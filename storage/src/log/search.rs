@@ -9,8 +9,22 @@ use crate::error::ReadError;
 use crate::segment::index::{READ_BYTES, ensure_index};
 use crate::types::Offset;
 
-/// What a compressed batch may decompress to while it is searched.
-const DECOMPRESSED_BYTES_MAX: usize = 100 << 20;
+/// What a compressed batch may decompress to while it is searched: what it did when it was let in, under the bound of then.
+/// It is walked as a stream, so that this takes no memory.
+const DECOMPRESSED_BYTES_MAX: usize = usize::MAX;
+
+/// Batches in a row, of a segment or a run, and what is recorded of them.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The largest timestamp, and the first offset of its batch.
+    timestamp: i64,
+    offset: Offset,
+    /// The part of it that is in bounds.
+    from: Offset,
+    to: Offset,
+    /// Whether the batch that has the largest timestamp is surely in bounds.
+    is_exact: bool,
+}
 
 /// Where a timestamp was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +45,11 @@ impl TimestampOffset {
             leader_epoch: header.partition_leader_epoch,
         }
     }
+}
+
+/// Whether a timestamp at an offset is larger, or as large and earlier.
+fn may_be_before(timestamp: i64, offset: Offset, best: &TimestampOffset) -> bool {
+    (timestamp, best.offset) > (best.timestamp, offset)
 }
 
 impl<D: Disk> Log<D> {
@@ -71,64 +90,90 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// [`ReadError`] as a read of the batches that are looked at.
     pub async fn max_timestamp(&self, upper_bound: Offset) -> Result<Option<TimestampOffset>, ReadError> {
-        let (largest, known) = self.largest_timestamp(upper_bound);
-        if let (Some((_, offset)), true) = (largest, known) {
-            let batches = self.read_from(offset, upper_bound).await?;
-            let Some(batch) = batches.first() else {
-                return Ok(None);
-            };
-            let header = self.header(batch, offset)?;
-            return self.largest_record(batch, &header);
+        let parts = self.parts(upper_bound);
+        let mut known: Option<Part> = None;
+        for part in parts.iter().filter(|part| part.is_exact) {
+            if known.is_none_or(|known| part.timestamp > known.timestamp) {
+                known = Some(*part);
+            }
         }
-        // The batch that a segment names as its largest is out of bounds: look at all of them.
-        let mut best: Option<TimestampOffset> = None;
-        let mut next = self.start_offset();
-        loop {
-            let batches = self.read_from(next, upper_bound).await?;
+        let mut best = None;
+        if let Some(known) = known
+            && let Some(batch) = self.read_up_to(1, known.offset, upper_bound).await?.first()
+        {
+            let header = self.header(batch, known.offset)?;
+            best = self.largest_record(batch, &header)?;
+        }
+        // Where a bound cuts off what is recorded, the batches themselves tell: of the newest appends that are not
+        // acknowledged yet, and of those around the log's start.
+        for part in parts.iter().filter(|part| !part.is_exact) {
+            if best.is_none_or(|best| may_be_before(part.timestamp, part.from, &best)) {
+                self.look_through(part, &mut best).await?;
+            }
+        }
+        Ok(best)
+    }
+
+    /// What the log consists of within its start and the bound, oldest first.
+    fn parts(&self, upper_bound: Offset) -> Vec<Part> {
+        let state = self.inner.state.borrow();
+        let segments_end = state.segments_end();
+        let segments = state.segments.iter().map(|segment| {
+            let meta = &segment.meta;
+            (
+                meta.max_timestamp,
+                meta.max_timestamp_offset,
+                meta.base_offset,
+                meta.end_offset,
+            )
+        });
+        let runs = state.runs.iter().filter(|run| run.end_offset > segments_end);
+        let runs = runs.map(|run| {
+            (
+                run.max_timestamp,
+                run.max_timestamp_offset,
+                run.base_offset,
+                run.end_offset,
+            )
+        });
+        let parts = segments.chain(runs).map(|(timestamp, offset, base, end)| Part {
+            timestamp,
+            offset,
+            from: base.max(state.start_offset),
+            to: end.min(upper_bound),
+            is_exact: offset >= state.start_offset && end <= upper_bound,
+        });
+        parts
+            .filter(|part| part.offset >= 0 && part.from < part.to)
+            .collect()
+    }
+
+    /// Looks at every batch of a part for a record that comes before `best`.
+    async fn look_through(&self, part: &Part, best: &mut Option<TimestampOffset>) -> Result<(), ReadError> {
+        let mut next = part.from;
+        while next < part.to {
+            let batches = self.read_from(next, part.to).await?;
             let Some(last) = batches.last() else {
-                return Ok(best);
+                return Ok(());
             };
             for batch in &batches {
                 let header = self.header(batch, next)?;
-                if best.is_some_and(|best| header.max_timestamp <= best.timestamp) {
+                let may =
+                    |best: &TimestampOffset| may_be_before(header.max_timestamp, header.base_offset, best);
+                if !best.as_ref().is_none_or(may) {
                     continue;
                 }
                 // The log may start behind the record that the batch's header means.
                 let found = self.largest_record(batch, &header)?;
-                best = match (best, found) {
-                    (Some(best), Some(found)) if found.timestamp <= best.timestamp => Some(best),
-                    (best, found) => found.or(best),
-                };
+                if let Some(found) = found
+                    && best.is_none_or(|best| may_be_before(found.timestamp, found.offset, &best))
+                {
+                    *best = Some(found);
+                }
             }
             next = self.header(last, next)?.last_offset() + 1;
         }
-    }
-
-    /// The largest timestamp and its batch, and whether that is exact within the bounds.
-    fn largest_timestamp(&self, upper_bound: Offset) -> (Option<(i64, Offset)>, bool) {
-        let state = self.inner.state.borrow();
-        let segments_end = state.segments_end();
-        let segments = state.segments.iter().map(|segment| {
-            (
-                segment.meta.max_timestamp,
-                segment.meta.max_timestamp_offset,
-                segment.meta.end_offset,
-            )
-        });
-        let runs = state.runs.iter().filter(|run| run.base_offset >= segments_end);
-        let runs = runs.map(|run| (run.max_timestamp, run.max_timestamp_offset, run.end_offset));
-        let mut largest: Option<(i64, Offset)> = None;
-        let mut exact = upper_bound >= state.end_offset;
-        for (timestamp, offset, end) in segments.chain(runs) {
-            if end <= state.start_offset || offset < 0 {
-                continue;
-            }
-            exact &= offset >= state.start_offset;
-            if largest.is_none_or(|(best, _)| timestamp > best) {
-                largest = Some((timestamp, offset));
-            }
-        }
-        (largest, exact)
+        Ok(())
     }
 
     /// Where to begin the search: at or before the first batch with such a timestamp.
@@ -168,9 +213,19 @@ impl<D: Disk> Log<D> {
     }
 
     async fn read_from(&self, offset: Offset, upper_bound: Offset) -> Result<Vec<BatchSlice<D>>, ReadError> {
+        self.read_up_to(READ_BYTES, offset, upper_bound).await
+    }
+
+    /// Batches of so many bytes, one at least.
+    async fn read_up_to(
+        &self,
+        max_bytes: usize,
+        offset: Offset,
+        upper_bound: Offset,
+    ) -> Result<Vec<BatchSlice<D>>, ReadError> {
         let request = ReadRequest {
             offset,
-            max_bytes: READ_BYTES,
+            max_bytes,
             upper_bound,
             at_least_one: true,
         };

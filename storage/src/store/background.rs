@@ -9,11 +9,14 @@ use strandline_runtime::Runtime;
 
 use crate::disk::{Buffer, Disk, DiskFile};
 use crate::shard::Shard;
+use crate::space;
 
 /// Bytes of one write of zeroes.
 const FILL_BYTES: usize = 256 * 1024;
 /// How often a full disk is looked at for space.
 const FULL_CHECK: Duration = Duration::from_secs(1);
+/// How often another is: this process may not be the only one that fills it.
+const SPACE_CHECK: Duration = Duration::from_secs(10);
 
 /// Runs until the shard stops or closes.
 pub(super) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
@@ -22,10 +25,11 @@ pub(super) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
         if shard.is_stopped() || shard.closing.get() {
             return;
         }
-        shard.since_space_check.set(0);
-        look_at_space(&shard).await;
+        let free = space::look(&shard).await;
         let next = shard.journal.borrow().ring.next_to_fill();
-        if let Some((file, from)) = next {
+        if let Some((file, from)) = next
+            && may_fill(&shard, file, from, free)
+        {
             if let Err(error) = fill(&runtime, &shard, file, from).await {
                 return shard.stop(&format!("zero-filling journal file {file} failed: {error}"));
             }
@@ -35,29 +39,17 @@ pub(super) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
             shard.background_wake.notify_all();
             continue;
         }
-        if shard.full.get() {
-            let sleep = pin!(runtime.sleep(FULL_CHECK));
-            select(wake, sleep).await;
-        } else {
-            wake.await;
-        }
+        let sleep = pin!(runtime.sleep(if shard.full.get() { FULL_CHECK } else { SPACE_CHECK }));
+        select(wake, sleep).await;
     }
 }
 
-/// Appends stop while there is less free space than the reserve, and go on when there is more.
-async fn look_at_space<D: Disk>(shard: &Shard<D>) {
-    let space = match shard.disk.space(&shard.options.directory).await {
-        Ok(space) => space,
-        Err(error) => return tracing::warn!(%error, "free space is unknown"),
-    };
-    let full = space.free_bytes < shard.options.disk_free_min_bytes;
-    if full != shard.full.replace(full) {
-        let (free, reserve) = (space.free_bytes, shard.options.disk_free_min_bytes);
-        match full {
-            true => tracing::error!(free, reserve, "the disk is full: appends are refused"),
-            false => tracing::info!(free, reserve, "the disk has space again"),
-        }
-    }
+/// Whether a journal file may be filled now: on a full disk only the one that the journal goes to next, since deletions
+/// need a place in it, and only if it fits.
+fn may_fill<D: Disk>(shard: &Shard<D>, file: u32, from: u64, free: Option<u64>) -> bool {
+    let journal = shard.journal.borrow();
+    let missing = journal.ring.file_bytes() - from;
+    !shard.full.get() || (journal.ring.is_next(file) && free.is_some_and(|free| free > missing))
 }
 
 async fn fill<R: Runtime, D: Disk>(
