@@ -98,8 +98,9 @@ fn readers_that_do_not_read_hold_bounded_memory() {
 /// Answers that wait were bounded in number, and one may take twenty times what its request does.
 #[test]
 fn answers_that_nobody_reads_hold_bounded_memory() {
-    const PARTITIONS: i32 = 100_000;
-    const REQUESTS: usize = 16;
+    const PARTITIONS: i32 = 40_000;
+    /// Far more than the socket's buffers hold.
+    const REQUESTS: usize = 70;
     let broker = Broker::start();
     let mut client = broker.client();
     let partitions = (0..PARTITIONS).map(|index| PartitionProduceData::default().with_index(index));
@@ -110,10 +111,8 @@ fn answers_that_nobody_reads_hold_bounded_memory() {
         .with_acks(-1)
         .with_timeout_ms(1000)
         .with_topic_data(vec![topic]);
+    let bytes = frame(PRODUCE_VERSION, 1, &request).repeat(REQUESTS);
     // Written for as long as the broker takes it; nothing is read meanwhile.
-    let bytes: Vec<u8> = (0..REQUESTS)
-        .flat_map(|number| frame(PRODUCE_VERSION, number as i32, &request))
-        .collect();
     client
         .stream
         .set_write_timeout(Some(Duration::from_secs(2)))
@@ -132,10 +131,8 @@ fn answers_that_nobody_reads_hold_bounded_memory() {
         stream.set_write_timeout(None).unwrap();
         stream.write_all(&bytes[sent..]).unwrap();
     });
-    for number in 0..REQUESTS {
-        let (correlation_id, answer) = client.receive::<ProduceRequest>(PRODUCE_VERSION).unwrap();
-        assert_eq!(correlation_id, number as i32);
-        assert_eq!(answer.responses[0].partition_responses.len(), PARTITIONS as usize);
+    for _ in 0..REQUESTS {
+        assert!(client.receive_frame().unwrap().len() > 20 * PARTITIONS as usize);
     }
     rest.join().unwrap();
     let peak = broker.peak_resident_bytes();

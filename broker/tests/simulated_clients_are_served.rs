@@ -145,7 +145,9 @@ fn a_slow_reader_is_served_and_one_that_does_not_read_is_cut_off() {
         let start = runtime.now();
         let size = slow.exactly(4).await.unwrap();
         let size = u32::from_be_bytes(size.try_into().unwrap()) as usize;
-        assert!(size > 14 * MIB, "{size}");
+        assert!(size > 4 * MIB, "{size}");
+        // All of it within a minute: as long as two clients that do not read may stay.
+        let pause = Duration::from_secs(60) * (64 << 10) / size as u32;
         let mut left = size;
         while left > 0 {
             let part = left.min(64 << 10);
@@ -153,7 +155,7 @@ fn a_slow_reader_is_served_and_one_that_does_not_read_is_cut_off() {
                 .await
                 .expect("a client that reads is not cut off");
             left -= part;
-            runtime.sleep(Duration::from_millis(250)).await;
+            runtime.sleep(pause).await;
         }
         assert!(since(&runtime, start) > Duration::from_secs(40));
         let of_the_stuck = stuck.try_receive::<FetchRequest>(FETCH_VERSION).await;
@@ -215,10 +217,11 @@ fn a_stop_does_not_wait_for_connections_that_came_with_it() {
                 for _ in 0..300 {
                     let (task, clients) = (runtime.clone(), clients.clone());
                     runtime.spawn(Queue::Background, async move {
-                        while let Ok(client) = SimClient::try_connect(&task).await {
-                            clients.borrow_mut().push(client);
-                            if clients.borrow().len() > 300 {
-                                return;
+                        // Refused until the node listens; accepted once it serves.
+                        loop {
+                            match SimClient::try_connect(&task).await {
+                                Ok(client) => return clients.borrow_mut().push(client),
+                                Err(_) => task.sleep(Duration::from_millis(1)).await,
                             }
                         }
                     });

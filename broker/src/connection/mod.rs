@@ -131,6 +131,10 @@ impl<D: Disk> Connection<D> {
         shard: &Shard<R, D>,
         bytes: usize,
     ) -> Result<(), Close> {
+        if shard.answers.fits(bytes) {
+            return Ok(());
+        }
+        let _waiting = shard.answers.enter();
         while !shard.answers.fits(bytes) {
             let freed = shard.answers.freed();
             select(pin!(freed), pin!(self.wake.wait())).await;

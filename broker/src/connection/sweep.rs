@@ -13,8 +13,8 @@ use crate::shard::Shard;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// A frame that is not complete by then ends its connection.
 const INCOMPLETE_MAX: Duration = Duration::from_secs(30);
-/// A client that does not take one write (at most [`super::writer::WRITE_BYTES`]) in this time, while answers of the shard
-/// pin all the memory they may.
+/// A client that does not take one write (at most [`super::writer::WRITE_BYTES`]) in this time, while others wait for the
+/// memory that answers of the shard hold.
 const STUCK_WRITE_MAX: Duration = Duration::from_secs(30);
 /// Connections looked at between two looks at what else is ready.
 const SLICE: usize = 512;
@@ -56,7 +56,7 @@ fn look<R: Runtime, D: Disk>(shard: &Shard<R, D>, connection: &Connection<D>, no
     let idle = now.since(connection.last_active.get());
     if let Some(since) = connection.writing_since.get() {
         let stuck = now.since(since);
-        if stuck >= STUCK_WRITE_MAX && (shard.outgoing.room() == 0 || shard.answers.is_short()) {
+        if stuck >= STUCK_WRITE_MAX && (shard.outgoing.room() == 0 || shard.answers.is_awaited()) {
             return connection
                 .abort_because("the client does not read, and answers hold all the memory they may");
         }

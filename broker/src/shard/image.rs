@@ -222,3 +222,37 @@ fn logs_of(topic: &ImageTopic, broker: BrokerId) -> impl Iterator<Item = TopicPa
             partition,
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use strandline_core::metadata::{LeaderEpoch, MetadataOffset, PartitionEpoch};
+    use strandline_wire::Uuid;
+
+    use super::*;
+
+    /// A deletion went by the partitions that are led: a log that could not be led stayed on the disk.
+    #[test]
+    fn a_deletion_takes_every_log_that_the_metadata_assigns() {
+        let assigned = |leader, replicas: &[i32]| AssignedPartition {
+            leader: BrokerId(leader),
+            leader_epoch: LeaderEpoch(0),
+            partition_epoch: PartitionEpoch(0),
+            replicas: replicas.iter().copied().map(BrokerId).collect(),
+            isr: Vec::new(),
+            assigned_at: MetadataOffset(0),
+        };
+        let topic = ImageTopic {
+            id: Uuid::from_u128(1),
+            name: "t".to_owned(),
+            partitions: vec![
+                assigned(1, &[1]),
+                assigned(2, &[2]),
+                assigned(2, &[2, 1]),
+                assigned(BrokerId::NONE.0, &[1]),
+            ],
+            configs: Default::default(),
+        };
+        let numbers: Vec<u32> = logs_of(&topic, BrokerId(1)).map(|id| id.partition).collect();
+        assert_eq!(numbers, [0, 2, 3]);
+    }
+}

@@ -18,8 +18,12 @@ pub(crate) struct Outgoing {
     budget: MemoryBudget,
     limit: usize,
     used: Cell<usize>,
+    waiting: Cell<usize>,
     freed: Event,
 }
+
+/// A request that waits until its answer fits.
+pub(crate) struct Waiting<'a>(&'a Outgoing);
 
 /// Bytes held by one answer; given back when it is written or dropped.
 pub(crate) struct Loan {
@@ -34,6 +38,7 @@ impl Outgoing {
             budget,
             limit,
             used: Cell::new(0),
+            waiting: Cell::new(0),
             freed: Event::new(),
         })
     }
@@ -52,9 +57,15 @@ impl Outgoing {
         used + bytes <= self.limit / 2 || used <= self.limit / ALONE_PART
     }
 
-    /// Whether what is held may keep a large answer waiting.
-    pub(crate) fn is_short(&self) -> bool {
-        self.used.get() > self.limit / ALONE_PART
+    /// Enters a request that waits.
+    pub(crate) fn enter(&self) -> Waiting<'_> {
+        self.waiting.set(self.waiting.get() + 1);
+        Waiting(self)
+    }
+
+    /// Whether a request waits for what others hold.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.get() > 0
     }
 
     /// Completes when room may have come.
@@ -76,6 +87,12 @@ impl Outgoing {
         let mut loan = self.lend(bytes);
         loan.count(bytes);
         loan
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get() - 1);
     }
 }
 
