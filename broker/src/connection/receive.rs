@@ -17,6 +17,8 @@ use strandline_storage::{MemoryBudget, Reservation};
 const INITIAL_BYTES: usize = 4096;
 /// A buffer grows by this factor: what is reserved stays within a small multiple of what was received.
 const GROWTH: usize = 4;
+/// From this size on it grows by half: four times what came of a large request is more than the others can spare.
+const SLOW_GROWTH_BYTES: usize = 1 << 20;
 /// A connection whose small frames fill its buffer gets up to this much, to read many frames at once.
 const BATCH_READ_BYTES: usize = 64 << 10;
 /// Buffers above `BATCH_READ_BYTES` leave this part of the limit to the others.
@@ -240,7 +242,12 @@ impl ReceiveBuffer {
         let grown = if size == 0 {
             INITIAL_BYTES
         } else {
-            (size * GROWTH).min(ceiling).max(size + 1)
+            let grown = if size < SLOW_GROWTH_BYTES {
+                size * GROWTH
+            } else {
+                size + size / 2
+            };
+            grown.min(ceiling).max(size + 1)
         };
         let reserved = self.pool.reserve((size, grown), since, self.id).await;
         self.reserved.push(reserved);
@@ -302,6 +309,18 @@ mod tests {
         buffer.consume(all);
         buffer.release();
         assert_eq!(pool.used.get(), 0);
+    }
+
+    /// A request of 100 MB of which a fifth had come held 64 MiB.
+    #[test]
+    fn a_large_frame_takes_little_more_than_what_came_of_it() {
+        let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 1 << 30);
+        let mut buffer = ReceiveBuffer::new(pool.clone(), 1);
+        while buffer.filled().len() < 20 << 20 {
+            let came = buffer.filled().len();
+            assert!(fill(&mut buffer, 100 << 20, 0));
+            assert!(came < SLOW_GROWTH_BYTES || pool.used.get() <= came + came / 2);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The process's allocator: libc's, but for large blocks, which come from the kernel and go back to it.
 //!
 //! Buffers of many sizes live for as long as a cache or a slow client wants. In one heap they leave holes that nothing fits
-//! into: under large produces the heaps grew to one and a half times what was in use. So a block of [`LARGE_BYTES`] or more
+//! into: under large produces the heaps grew to one and a half times what was in use. So a block of more than [`USUAL_BYTES`]
 //! is a mapping of its own. Mapping costs a page fault each 4 KiB, more than copying what the page will hold; so a shard
 //! keeps some free blocks, in a few sizes, and takes its next ones from there. What it keeps is a part of its memory share.
 #![allow(unsafe_code)]
@@ -10,16 +10,15 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::RefCell;
 use std::ptr::{self, NonNull};
 
-/// From this size on blocks are mapped.
-///
-/// Above the append buffers of busy logs, which are all of one size: a process may have some ten thousand mappings.
-pub const LARGE_BYTES: usize = 512 << 10;
+/// Up to this size blocks are libc's: the append buffers of busy logs are as large, and all powers of two, which fit each
+/// other's holes; and a process may have some ten thousand mappings only.
+pub const USUAL_BYTES: usize = 256 << 10;
 /// What a mapping is aligned to; a block that wants more is libc's.
 const PAGE: usize = 4096;
 /// Sizes between two powers of two: a block is at most an eighth larger than asked for.
 const STEPS: usize = 8;
 /// Powers of two with lists of free blocks: up to 16 MiB. Larger blocks are rare.
-const POWERS: usize = 5;
+const POWERS: usize = 6;
 const CLASSES: usize = STEPS * POWERS;
 
 /// The allocator; its state is each thread's own.
@@ -49,13 +48,13 @@ fn class_of(bytes: usize) -> (usize, Option<usize>) {
     let power = (usize::BITS - 1 - bytes.leading_zeros()) as usize;
     let step = (1 << power) / STEPS;
     let steps = bytes.div_ceil(step);
-    let first = LARGE_BYTES.trailing_zeros() as usize;
+    let first = USUAL_BYTES.trailing_zeros() as usize;
     let class = (power - first) * STEPS + (steps - STEPS);
     (steps * step, Some(class).filter(|class| *class < CLASSES))
 }
 
 fn is_large(layout: &Layout) -> bool {
-    layout.size() >= LARGE_BYTES && layout.align() <= PAGE
+    layout.size() > USUAL_BYTES && layout.align() <= PAGE
 }
 
 impl Kept {
@@ -92,7 +91,7 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         for class in 0..CLASSES {
-            let power = LARGE_BYTES << (class / STEPS);
+            let power = USUAL_BYTES << (class / STEPS);
             let bytes = power + power / STEPS * (class % STEPS);
             while let Some(block) = self.take(class, bytes) {
                 // SAFETY: a block of this list is a mapping of this size, and nobody else holds it.
@@ -140,7 +139,7 @@ fn take_or_map(size: usize) -> (*mut u8, bool) {
     }
 }
 
-// SAFETY: blocks below `LARGE_BYTES`, or with more than a page's alignment, are libc's, by the same test of the same layout
+// SAFETY: blocks up to `USUAL_BYTES`, or with more than a page's alignment, are libc's, by the same test of the same layout
 // at allocation and release. Others are mappings, page-aligned and at least as large as asked for, each in the hands of one
 // owner or of one list. Nothing here allocates, unwinds, or fails but by null.
 unsafe impl GlobalAlloc for LargeBlocks {
@@ -256,7 +255,7 @@ mod tests {
     #[test]
     fn classes_hold_what_they_are_for() {
         let mut last = 0;
-        for bytes in (LARGE_BYTES..40 << 20).step_by(4096 - 8) {
+        for bytes in (USUAL_BYTES + 1..40 << 20).step_by(4096 - 8) {
             let (size, class) = class_of(bytes);
             assert!(size >= bytes && size - bytes <= bytes / STEPS && size.is_multiple_of(PAGE));
             assert!(size >= last);
@@ -266,7 +265,7 @@ mod tests {
                 (size, class),
                 "a block's class is that of its size"
             );
-            assert_eq!(class.is_some(), size < LARGE_BYTES << POWERS);
+            assert_eq!(class.is_some(), size < USUAL_BYTES << POWERS);
         }
     }
 

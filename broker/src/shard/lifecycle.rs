@@ -23,10 +23,12 @@ use crate::node::context::{ShardContext, ShardListener, ShardMessage, StartedSha
 
 /// How long running requests may take to end once the shard stops; what is left is cut off.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// Requests being received, records on their way out, and other answers take at most this part of the shard's memory each.
-const CONNECTION_MEMORY_PART: u64 = 4;
-/// The part of that which fetch sessions take at most.
-const SESSIONS_PART: usize = 4;
+/// Parts of the shard's memory that requests being received, records on their way out, other answers, and fetch sessions take
+/// at most.
+const RECEIVE_PART: u64 = 4;
+const OUTGOING_PART: u64 = 8;
+const ANSWERS_PART: u64 = 4;
+const SESSIONS_PART: u64 = 16;
 
 /// Why a shard could not start or go on; the control thread says which shard.
 #[derive(Debug, Error)]
@@ -204,8 +206,9 @@ fn new_shard<R: Runtime, D: Disk>(
     topics: Rc<Topics<D>>,
     parts: Parts,
 ) -> Shard<R, D> {
-    let connection_bytes =
-        usize::try_from(store.budget().limit() / CONNECTION_MEMORY_PART).unwrap_or(usize::MAX);
+    let part = |part| usize::try_from(store.budget().limit() / part).unwrap_or(usize::MAX);
+    let (receive_bytes, outgoing_bytes) = (part(RECEIVE_PART), part(OUTGOING_PART));
+    let (answers_bytes, sessions_bytes) = (part(ANSWERS_PART), part(SESSIONS_PART));
     let image = std::sync::Arc::default();
     let settings = parts.config.broker_settings(&image, parts.broker_id);
     Shard {
@@ -216,14 +219,14 @@ fn new_shard<R: Runtime, D: Disk>(
         directory: parts.directory,
         sessions: RefCell::new(FetchSessionCache::new(
             parts.config.fetch_sessions_max,
-            connection_bytes / SESSIONS_PART,
+            sessions_bytes,
         )),
         config: parts.config,
         control: parts.control,
         images: parts.images,
-        receive: ReceivePool::new(store.budget(), connection_bytes),
-        outgoing: Outgoing::new(store.budget(), connection_bytes),
-        answers: Outgoing::new(store.budget(), connection_bytes),
+        receive: ReceivePool::new(store.budget(), receive_bytes),
+        outgoing: Outgoing::new(store.budget(), outgoing_bytes),
+        answers: Outgoing::new(store.budget(), answers_bytes),
         store,
         image: RefCell::new(image),
         settings: RefCell::new(Rc::new(settings)),
