@@ -125,6 +125,7 @@ impl<D: Disk> Replay<D> {
             Ok(pieces) => pieces,
             Err(_) if !acknowledged => return Ok(false),
             Err(error) => {
+                self.quarantined.push((sequence, bytes.to_vec()));
                 self.indict_all(&error.to_string());
                 return Ok(true);
             }
