@@ -40,7 +40,12 @@ pub(super) fn check<R: Runtime, D: Disk>(
     let (start, end) = (partition.log.start_offset(), partition.log.end_offset());
     if asked.last_fetched_epoch >= 0 && asked.fetch_offset >= start {
         match diverging(&partition, asked) {
-            Ok(diverging) => header.diverging_epoch = diverging,
+            // The client's offset is of a history that is not this log's: whether it is out of range says nothing.
+            Ok(Some(diverging)) => {
+                header.diverging_epoch = Some(diverging);
+                return Ok(Readable { partition, header });
+            }
+            Ok(None) => {}
             Err(code) => {
                 return Err(FetchPartitionHeader {
                     error_code: code,
@@ -48,6 +53,16 @@ pub(super) fn check<R: Runtime, D: Disk>(
                 });
             }
         }
+    }
+    // A damaged log says so at its end too: a client that waited there would wait for ever.
+    if asked.fetch_offset >= start
+        && let Some(from) = partition.log.damaged_from()
+        && asked.fetch_offset >= from
+    {
+        return Err(FetchPartitionHeader {
+            error_code: ErrorCode::KafkaStorageError,
+            ..header
+        });
     }
     if asked.fetch_offset < start || asked.fetch_offset > end {
         let header = FetchPartitionHeader {
