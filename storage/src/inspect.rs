@@ -5,7 +5,8 @@ use crate::format::FormatError;
 use crate::format::checksum::log_key;
 use crate::format::entry::{EntryHeader, Piece, RingPosition, pieces, verify_directory};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, verify_frame};
-use crate::types::TopicPartitionId;
+use crate::journal::scan;
+use crate::types::{Sequence, TopicPartitionId};
 
 pub use crate::format::checkpoint::Checkpoint;
 pub use crate::format::{entry, frame, index, names, piece, snapshot};
@@ -95,6 +96,52 @@ pub fn journal_entries(bytes: &[u8], file: u32, journal_id: u64) -> Vec<JournalE
         }
     }
     entries
+}
+
+/// An entry that a start would apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayEntry {
+    /// Where it stands.
+    pub at: RingPosition,
+    /// Its header.
+    pub header: EntryHeader,
+    /// An entry before it that was durable is missing.
+    pub rot_before: bool,
+}
+
+/// What a start makes of the entries of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayPlan {
+    /// The entries it applies, in order.
+    pub entries: Vec<ReplayEntry>,
+    /// Entries up to this sequence were durable: what is missing of them is damage, what is missing of later ones is torn.
+    pub durable: Sequence,
+    /// Entries stand there of an open that the checkpoint does not list: a newer checkpoint was lost.
+    pub is_checkpoint_outdated: bool,
+}
+
+/// Says which of the whole entries of a ring, found in any order, a start after `checkpoint` applies: by the rules of the
+/// start itself.
+pub fn replay_plan(
+    entries: impl IntoIterator<Item = (RingPosition, EntryHeader)>,
+    checkpoint: &Checkpoint,
+) -> ReplayPlan {
+    let found = entries.into_iter().map(|(at, header)| scan::Found { at, header });
+    let plan = scan::plan(
+        found.collect(),
+        &checkpoint.replay_start,
+        &checkpoint.incarnations,
+    );
+    let entries = plan.entries.iter().map(|planned| ReplayEntry {
+        at: planned.found.at,
+        header: planned.found.header,
+        rot_before: planned.rot_before,
+    });
+    ReplayPlan {
+        entries: entries.collect(),
+        durable: plan.durable,
+        is_checkpoint_outdated: plan.unknown_incarnation,
+    }
 }
 
 /// Reads a checkpoint slot.

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use strandline_storage::format::checkpoint::{Checkpoint, Incarnation};
+use strandline_storage::format::checkpoint::Checkpoint;
 use strandline_storage::format::entry::{EntryHeader, RingPosition, verify_directory};
 use strandline_storage::format::names;
+use strandline_storage::inspect::replay_plan;
 
 use super::unreadable;
 use crate::failure::Failure;
@@ -109,55 +110,28 @@ pub struct Replay {
     pub is_checkpoint_outdated: bool,
 }
 
-/// Follows the chain of entries from a checkpoint on. Stricter than the broker's own replay, which goes on behind rot: what
-/// follows a missing entry is left to it.
+/// The entries that a start would apply up to the first one missing; the start itself goes on behind rot.
 pub fn replay(ring: &[JournalFile], checkpoint: &Checkpoint) -> Replay {
-    let start = &checkpoint.replay_start;
-    let mut found: Vec<Entry> = ring
+    let found = ring
         .iter()
         .flat_map(|file| file.entries(Some(checkpoint.journal_id)))
+        .map(|entry| (entry.at, entry.header));
+    let plan = replay_plan(found, checkpoint);
+    let unbroken = plan.entries.iter().take_while(|entry| !entry.rot_before);
+    let entries: Vec<Entry> = unbroken
+        .map(|entry| Entry {
+            at: entry.at,
+            header: entry.header,
+        })
         .collect();
-    let newest = checkpoint
-        .incarnations
+    let last = entries
         .last()
-        .map_or(0, |newest| newest.incarnation);
-    let is_checkpoint_outdated = found.iter().any(|entry| entry.header.incarnation > newest);
-    found.retain(|entry| {
-        entry.header.sequence > start.sequence && !is_stale(&entry.header, &checkpoint.incarnations)
-    });
-    found.sort_by_key(|entry| entry.header.sequence);
-    let durable = found
-        .iter()
-        .map(|entry| entry.header.durable)
-        .max()
-        .unwrap_or(start.sequence);
-    let (mut sequence, mut checksum) = (start.sequence, start.previous);
-    let mut entries = Vec::new();
-    for entry in found {
-        if entry.header.previous != checksum {
-            break;
-        }
-        (sequence, checksum) = (entry.header.sequence, entry.header.checksum);
-        entries.push(entry);
-    }
+        .map_or(checkpoint.replay_start.sequence, |entry| entry.header.sequence);
+    let durable = plan.durable.0;
     Replay {
         entries,
         durable,
-        missing_after: (durable > sequence).then_some(sequence),
-        is_checkpoint_outdated,
+        missing_after: (durable > last).then_some(last),
+        is_checkpoint_outdated: plan.is_checkpoint_outdated,
     }
-}
-
-/// True for an entry that a crash left behind: of an open that the checkpoint does not list, or beyond what the next open
-/// accepted.
-fn is_stale(header: &EntryHeader, incarnations: &[Incarnation]) -> bool {
-    let Some(index) = incarnations
-        .iter()
-        .position(|known| known.incarnation == header.incarnation)
-    else {
-        return true;
-    };
-    let next = incarnations.get(index + 1);
-    header.sequence < incarnations[index].first_sequence
-        || next.is_some_and(|next| header.sequence > next.follows)
 }
