@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 const OFFSET_OUT_OF_RANGE: i16 = 1;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const KAFKA_STORAGE_ERROR: i16 = 56;
 const FENCED_LEADER_EPOCH: i16 = 74;
 const UNKNOWN_LEADER_EPOCH: i16 = 75;
 const UNKNOWN_TOPIC_ID: i16 = 100;
@@ -346,4 +347,43 @@ fn a_reader_that_leaves_while_parked_is_forgotten_and_others_go_on() {
     let reading = thread::spawn(move || stays.client.receive::<FetchRequest>(FETCH_VERSION).unwrap().1);
     writer.append(&Batch::of_values(["a"]));
     assert!(bytes(&reading.join().unwrap()) > 0);
+}
+
+/// A reader of a damaged log was parked at the damage for ever, or told that its offset was out of range.
+#[test]
+fn a_damaged_log_is_served_up_to_the_damage_and_says_so_there() {
+    let mut broker = Broker::start();
+    let mut p = Partition::create(&broker, "damaged", &[]);
+    for value in ["whole", "bytes that rot", "behind it"] {
+        p.append(&Batch::of_values([value]));
+    }
+    broker.kill();
+    let mut rotten = 0;
+    for file in 0..8 {
+        let path = broker.data_directory().join(format!("shard-0/journal-{file}"));
+        let Ok(mut bytes) = std::fs::read(&path) else {
+            continue;
+        };
+        let value = b"bytes that rot";
+        let places: Vec<usize> = (0..bytes.len().saturating_sub(value.len()))
+            .filter(|at| bytes[*at] == value[0] && bytes[*at..].starts_with(value))
+            .collect();
+        for place in &places {
+            bytes[*place] ^= 1;
+        }
+        rotten += places.len();
+        if !places.is_empty() {
+            std::fs::write(&path, bytes).unwrap();
+        }
+    }
+    assert_eq!(rotten, 1);
+    broker.launch();
+    let mut p = Partition::find(&broker, "damaged", 0);
+    assert_eq!(p.batches(0)[0].values(), [b"whole"]);
+    for offset in [1, 2, 3] {
+        let fetch = p.fetch_request(offset).with_max_wait_ms(60_000).with_min_bytes(1);
+        let answer = p.client.call(FETCH_VERSION, &fetch);
+        let data = &answer.responses[0].partitions[0];
+        assert_eq!(data.error_code, KAFKA_STORAGE_ERROR, "at {offset}");
+    }
 }
