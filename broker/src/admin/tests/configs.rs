@@ -205,7 +205,7 @@ fn a_bad_key_or_value_changes_nothing_of_its_resource() {
     );
     assert_eq!(
         alter(&mut cluster, BROKER, "1000", &[("num.partitions", SET, "5")]).0,
-        40
+        42
     );
     assert_eq!(alter(&mut cluster, BROKER, "7", &[]).0, 42);
     let twice = [("segment.ms", SET, "5"), ("segment.ms", SET, "6")];

@@ -38,7 +38,8 @@ impl ClusterImage {
                 }
             }
             ConfigResource::Broker(id) => {
-                config::validate_dynamic_broker(&next, true).map_err(ApplyError::InvalidConfig)?;
+                // Kafka's code for a broker's configuration, while a topic's is INVALID_CONFIG.
+                config::validate_dynamic_broker(&next, true).map_err(ApplyError::InvalidRequest)?;
                 let configs = Arc::make_mut(&mut self.broker_configs);
                 match next.is_empty() {
                     true => configs.remove(id),
@@ -46,7 +47,7 @@ impl ClusterImage {
                 };
             }
             ConfigResource::ClusterDefault => {
-                config::validate_dynamic_broker(&next, false).map_err(ApplyError::InvalidConfig)?;
+                config::validate_dynamic_broker(&next, false).map_err(ApplyError::InvalidRequest)?;
                 self.cluster_config = Arc::new(next);
             }
         }
