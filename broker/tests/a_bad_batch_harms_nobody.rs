@@ -90,7 +90,6 @@ fn corrupt_batches_are_never_stored() {
     cut.truncate(cut.len() - 1);
     // What is cut short counts as no batch at all, as in Kafka.
     expect(&mut partition, cut, INVALID_RECORD, "a cut batch");
-    let short = partition.produce_bytes(vec![0; 20]);
     expect(&mut partition, vec![0; 20], CORRUPT_MESSAGE, "less than a header");
 
     let mut count = good.clone();
