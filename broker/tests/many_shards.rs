@@ -1,6 +1,8 @@
 //! B42: a node of 32 shards, whatever the cores: each is a broker that serves its partitions, and the node stays within its
 //! bounds (kafkajs #370, librdkafka #825, ClickHouse #75706).
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::BTreeSet;
