@@ -58,6 +58,21 @@ impl Index {
         self.max_timestamp = self.max_timestamp.max(max_timestamp);
     }
 
+    /// Takes over the index of what stands behind all that this one covers.
+    pub fn extend(&mut self, behind: Self, interval_bytes: u64) {
+        let last = self.entries.last().map(|last| last.position);
+        let distance = interval_bytes.max(INDEX_INTERVAL_BYTES_MIN);
+        for (at, mut entry) in behind.entries.into_iter().enumerate() {
+            let near = last.is_some_and(|last| entry.position - last < distance);
+            if at > 0 || !near {
+                entry.timestamp_before = entry.timestamp_before.max(self.max_timestamp);
+                self.entries.push(entry);
+            }
+        }
+        self.covered = behind.covered;
+        self.max_timestamp = self.max_timestamp.max(behind.max_timestamp);
+    }
+
     /// Where to begin a search for `offset`: at or before the frame that holds it.
     pub fn position_for_offset(&self, offset: i64) -> u64 {
         let after = self.entries.partition_point(|entry| entry.offset <= offset);
@@ -144,6 +159,36 @@ mod tests {
             if let Some(first) = all.iter().find(|frame| frame.2 >= time) {
                 prop_assert!(index.offset_for_timestamp(time).unwrap_or(0) <= first.0);
             }
+        }
+    }
+
+    #[test]
+    fn an_index_goes_on_where_another_ends() {
+        let step = INDEX_INTERVAL_BYTES_MIN / 4;
+        let timestamp = |at: u64| ((at * 7) % 50) as i64;
+        let mut whole = Index::new();
+        let mut pieces = Index::new();
+        for piece in 0..20u64 {
+            let mut behind = Index::new();
+            for at in piece * 5..(piece + 1) * 5 {
+                whole.add(at as i64, at * step, timestamp(at), 0);
+                behind.add(at as i64, at * step, timestamp(at), 0);
+                behind.covered = (at + 1) * step;
+            }
+            pieces.extend(behind, 0);
+        }
+        assert_eq!(
+            (pieces.covered, pieces.max_timestamp),
+            (100 * step, whole.max_timestamp)
+        );
+        for pair in pieces.entries.windows(2) {
+            let distance = pair[1].position - pair[0].position;
+            assert!((4 * step..12 * step).contains(&distance), "{distance}");
+        }
+        for entry in &pieces.entries {
+            let before = (0..entry.position / step).map(timestamp).max();
+            assert_eq!(entry.timestamp_before, before.unwrap_or(-1));
+            assert_eq!(entry.offset as u64 * step, entry.position);
         }
     }
 }

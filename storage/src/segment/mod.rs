@@ -32,6 +32,19 @@ impl Segment {
         }
     }
 
+    /// The same segment, with an index of only what comes behind: that of a large segment is not copied for each write.
+    pub(crate) fn continued(&self) -> Self {
+        Self {
+            meta: self.meta,
+            index: Index {
+                covered: self.meta.valid_length,
+                ..Index::new()
+            },
+            index_on_disk: self.index_on_disk,
+            index_saved: self.index_saved,
+        }
+    }
+
     /// A segment without a file yet.
     pub(crate) fn new(meta: SegmentCheckpoint) -> Self {
         Self {

@@ -84,7 +84,7 @@ pub(crate) async fn write_runs<D: Disk>(
     let (last, has_folder, interval) = {
         let state = log.state.borrow();
         (
-            state.segments.last().cloned(),
+            state.segments.last().map(Segment::continued),
             state.has_folder,
             state.settings.index_interval_bytes,
         )
@@ -207,9 +207,15 @@ fn add_run<D: Disk>(segment: &mut Segment, run: &RunWrite<D>, position: u64, int
 pub(crate) fn publish<D: Disk>(log: &LogInner<D>, placed: Placed) {
     let mut state = log.state.borrow_mut();
     state.has_folder = true;
+    let interval = u64::from(state.settings.index_interval_bytes);
     for segment in placed.segments {
         match state.segments.last_mut() {
-            Some(last) if last.meta.number == segment.meta.number => *last = segment,
+            Some(last) if last.meta.number == segment.meta.number => {
+                if last.index.covered == last.meta.valid_length {
+                    last.index.extend(segment.index, interval);
+                }
+                last.meta = segment.meta;
+            }
             _ => state.segments.push(segment),
         }
     }
