@@ -36,8 +36,9 @@ const LOGS_IN_FLIGHT: usize = 8;
 const CLEANUP_DELAY: Duration = Duration::from_secs(3);
 /// How long a round waits before it looks again for the space that it needs.
 const SPACE_DELAY: Duration = Duration::from_secs(1);
-/// An index file is written again once its segment grew by this much, or was closed.
+/// An index file is written again once its segment grew by this much and by this share, or was closed.
 const INDEX_SAVE_BYTES: u64 = 1 << 20;
+const INDEX_SAVE_SHARE: u64 = 8;
 
 /// The write-back task: runs until the shard stops, or closes with the last round.
 pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
@@ -211,22 +212,22 @@ async fn save_indexes<D: Disk>(shard: &Shard<D>, log: &LogInner<D>) -> Result<()
         let segments = state.segments.iter_mut().enumerate();
         let due = segments.filter(|(at, segment)| {
             let behind = segment.index.covered.saturating_sub(segment.index_saved);
-            segment.index.covered > INDEX_SAVE_BYTES
-                && (behind >= INDEX_SAVE_BYTES || (*at < last && behind > 0))
+            // In steps that grow with it: a file is written whole.
+            let step = INDEX_SAVE_BYTES.max(segment.index.covered / INDEX_SAVE_SHARE);
+            segment.index.covered > INDEX_SAVE_BYTES && (behind >= step || (*at < last && behind > 0))
         });
         due.map(|(_, segment)| {
             segment.index_saved = segment.index.covered;
             (
                 segment.meta,
-                segment.index.clone(),
+                index::encode(file_key(log.log_id, segment.meta.number), &segment.index),
                 std::mem::replace(&mut segment.index_on_disk, true),
             )
         })
         .collect()
     };
-    for (meta, content, exists) in due {
+    for (meta, bytes, exists) in due {
         let path = folder.join(names::index(meta.base_offset, meta.number));
-        let bytes = index::encode(file_key(log.log_id, meta.number), &content);
         let exists = exists && shard.disk.exists(&path).await.map_err(at("look for", &path))?;
         let mode = if exists {
             OpenMode::ReadWrite

@@ -156,9 +156,8 @@ pub(crate) async fn recover<D: Disk>(
     }
     if plan.rot_at_end {
         replay.indict_all("a journal entry that was acknowledged is missing");
-        bad_pages.extend(
-            quarantine::bad_pages::<D>(&files, checkpoint.journal_file_bytes, ring.at, None).await?,
-        );
+        bad_pages
+            .extend(quarantine::bad_pages::<D>(&files, checkpoint.journal_file_bytes, ring.at, None).await?);
     }
     if !checkpoint.clean && goes_on_in(&cut_short, ring.at, &checkpoint) {
         replay.indict_all("the journal file where the last entries stood was cut short");
