@@ -2,7 +2,7 @@
 # Reading a topic that memory does not hold, over raw sequential direct reads: the page is catch-up.md.
 . "$(dirname "$0")/lib.sh"
 mkdir -p "$DATA/limits"
-# 2 GiB, eight times the memory of the shard, so that all but the newest comes from disk.
+# 2 GB, eight times the memory of the shard, so that all but the newest comes from disk.
 records=${RECORDS:-2000000}
 printf 'run\tread back MB/s\traw read MB/s\tratio\tload\n'
 for run in $(seq "$RUNS"); do
