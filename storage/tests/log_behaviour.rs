@@ -286,6 +286,42 @@ fn a_truncated_log_keeps_its_head_and_takes_other_records() {
 }
 
 #[test]
+fn a_cut_at_the_start_offset_keeps_the_producers() {
+    on_store(|runtime, path| async move {
+        for (partition, is_written_back) in [(0, false), (1, true)] {
+            let (mut store, _) = open(&runtime, &path).await;
+            // Each batch has a segment of its own.
+            let settings = LogSettings {
+                segment_bytes: 1,
+                ..LogSettings::default()
+            };
+            let log = store.create_log(id(1, partition), settings).unwrap();
+            for sequence in 0..6 {
+                append_as(&log, b"old", (9, 0, sequence)).unwrap();
+            }
+            log.acknowledged(6).await.unwrap();
+            if is_written_back {
+                store.checkpoint().await.unwrap();
+            }
+            // Only the segment of the last batch is left, and then none.
+            log.set_start_offset(5).await.unwrap();
+            let cut = log.truncate_to(5).await.unwrap();
+            store.durable(cut).await.unwrap();
+            for _ in 0..2 {
+                let log = store.log(id(1, partition)).unwrap();
+                let again = append_as(&log, b"old", (9, 0, 4));
+                let is_duplicate = matches!(again, Err(AppendError::Duplicate { base_offset: 4, .. }));
+                assert!(is_duplicate, "written back: {is_written_back}: {again:?}");
+                store = reopen(store, &runtime, &path).await;
+            }
+            let log = store.log(id(1, partition)).unwrap();
+            assert_eq!(append_as(&log, b"new", (9, 0, 5)).unwrap().base_offset, 5);
+            store.close().await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn a_deleted_log_leaves_nothing_and_a_new_one_of_its_name_starts_at_zero() {
     on_store(|runtime, path| async move {
         let (store, _) = open(&runtime, &path).await;

@@ -22,6 +22,16 @@ use crate::types::{Offset, Sequence};
 /// What a cut needs from disk.
 pub(crate) struct Cut {
     offset: Offset,
+    /// The snapshot of the first segment that went. With no segment left below the cut it is as of the cut.
+    first_gone: Option<SnapshotAt>,
+}
+
+/// Where a snapshot of the producers is.
+enum SnapshotAt {
+    /// In its file; 0 without producers.
+    Disk(u64),
+    /// In memory, until its segment is written.
+    Memory(u64, Vec<u8>),
 }
 
 impl<D: Disk> Log<D> {
@@ -112,6 +122,7 @@ pub(crate) fn cut<D: Disk>(
     allocate: impl Fn(usize) -> Rc<AppendBuffer<D::Buffer>>,
 ) -> Cut {
     state.seal_newest(key, false);
+    let first_gone = first_gone(state, offset);
     state.runs.retain(|run| run.base_offset < offset);
     if let Some(run) = state.runs.back_mut()
         && run.end_offset > offset
@@ -133,7 +144,23 @@ pub(crate) fn cut<D: Disk>(
     {
         state.damaged_from = None;
     }
-    Cut { offset }
+    Cut { offset, first_gone }
+}
+
+fn first_gone<D: Disk>(state: &LogState<D>, offset: Offset) -> Option<SnapshotAt> {
+    let written = state
+        .segments
+        .iter()
+        .find(|segment| segment.meta.base_offset >= offset);
+    if let Some(segment) = written {
+        return Some(SnapshotAt::Disk(segment.meta.snapshot));
+    }
+    let mut starts = state.runs.iter().filter_map(|run| run.segment.as_ref());
+    let start = starts.find(|start| start.base_offset >= offset)?;
+    Some(match &start.snapshot {
+        Some((number, content)) => SnapshotAt::Memory(*number, content.clone()),
+        None => SnapshotAt::Disk(0),
+    })
 }
 
 /// Restores the producers as of the cut: the newest snapshot at or below it, then the frames up to it. Also
@@ -145,7 +172,7 @@ pub(crate) async fn restore_producers<D: Disk>(
     cut: Cut,
     now_ms: i64,
 ) -> Result<(), SegmentError> {
-    let (mut producers, from) = base_producers(disk, folder, log, cut.offset).await?;
+    let (mut producers, from) = base_producers(disk, folder, log, &cut).await?;
     let mut last_origin = 0;
     let mut next = from;
     let on_disk = log.state.borrow().segments.last().map(|segment| segment.meta);
@@ -215,42 +242,49 @@ async fn base_producers<D: Disk>(
     disk: &D,
     folder: &Path,
     log: &LogInner<D>,
-    cut: Offset,
+    cut: &Cut,
 ) -> Result<(Producers, Offset), SegmentError> {
-    let (number, base) = {
+    let (snapshot, base) = {
         let state = log.state.borrow();
+        let newest = state.segments.last().map(|segment| segment.meta);
         // A segment that is in memory alone carries its snapshot with its first run.
         let start = state
             .runs
             .iter()
             .rev()
             .filter(|run| run.state != RunState::Clean)
-            .find_map(|run| run.segment.as_ref().filter(|start| start.base_offset < cut));
-        if let Some(start) = start
-            && state
-                .segments
-                .last()
-                .is_none_or(|last| last.meta.base_offset < start.base_offset)
-        {
-            let producers = match &start.snapshot {
-                Some((number, content)) => {
-                    let key = crate::format::checksum::file_key(log.log_id, *number);
-                    let (_, producers) = crate::format::snapshot::decode(key, content)
-                        .map_err(|error| SegmentError::Damaged(error.to_string()))?;
-                    Producers::restore(&producers)
-                }
-                None => Producers::default(),
-            };
-            return Ok((producers, start.base_offset));
+            .find_map(|run| {
+                run.segment
+                    .as_ref()
+                    .filter(|start| start.base_offset < cut.offset)
+            })
+            .filter(|start| newest.is_none_or(|newest| newest.base_offset < start.base_offset));
+        match (start, newest, &cut.first_gone) {
+            (Some(start), _, _) => {
+                let producers = match &start.snapshot {
+                    Some((number, content)) => decoded(log, *number, content)?,
+                    None => Producers::default(),
+                };
+                return Ok((producers, start.base_offset));
+            }
+            (None, Some(newest), _) => (newest.snapshot, newest.base_offset),
+            (None, None, Some(SnapshotAt::Memory(number, content))) => {
+                return Ok((decoded(log, *number, content)?, cut.offset));
+            }
+            (None, None, Some(SnapshotAt::Disk(number))) => (*number, cut.offset),
+            (None, None, None) => (0, cut.offset),
         }
-        state
-            .segments
-            .last()
-            .map_or((0, cut), |last| (last.meta.snapshot, last.meta.base_offset))
     };
-    if number == 0 {
+    if snapshot == 0 {
         return Ok((Producers::default(), base));
     }
-    let producers = crate::recovery::read_snapshot(disk, folder, log.log_id, number).await?;
+    let producers = crate::recovery::read_snapshot(disk, folder, log.log_id, snapshot).await?;
     Ok((producers, base))
+}
+
+fn decoded<D: Disk>(log: &LogInner<D>, number: u64, content: &[u8]) -> Result<Producers, SegmentError> {
+    let key = crate::format::checksum::file_key(log.log_id, number);
+    let (_, producers) = crate::format::snapshot::decode(key, content)
+        .map_err(|error| SegmentError::Damaged(error.to_string()))?;
+    Ok(Producers::restore(&producers))
 }
