@@ -144,7 +144,10 @@ fn directories_that_are_not_this_nodes() {
 #[test]
 fn too_few_descriptors() {
     let root = tempfile::tempdir().unwrap();
-    let shell = format!("ulimit -n 64; exec {} --data-dir data", env!("CARGO_BIN_EXE_strandline"));
+    let shell = format!(
+        "ulimit -n 64; exec {} --data-dir data",
+        env!("CARGO_BIN_EXE_strandline")
+    );
     let output = Command::new("sh")
         .args(["-c", &shell])
         .env_clear()
@@ -153,7 +156,10 @@ fn too_few_descriptors() {
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.starts_with("strandline: ") && stderr.contains("ulimit -n"), "{stderr}");
+    assert!(
+        stderr.starts_with("strandline: ") && stderr.contains("ulimit -n"),
+        "{stderr}"
+    );
     assert!(is_empty(root.path()), "nothing was touched");
 }
 

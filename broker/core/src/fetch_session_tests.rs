@@ -245,10 +245,18 @@ fn the_partitions_of_all_sessions_are_bounded() {
     let per_partition = key(0).bytes();
     let mut cache = FetchSessionCache::new(1000, 10 * per_partition);
     let all: Vec<i32> = (0..11).collect();
-    assert_eq!(open(&mut cache, &all, 0), NO_SESSION, "too large for an empty cache");
+    assert_eq!(
+        open(&mut cache, &all, 0),
+        NO_SESSION,
+        "too large for an empty cache"
+    );
     let first = open(&mut cache, &all[..6], 0);
     assert_ne!(first, NO_SESSION);
-    assert_eq!(open(&mut cache, &all[..5], 1), NO_SESSION, "nobody young gives way");
+    assert_eq!(
+        open(&mut cache, &all[..5], 1),
+        NO_SESSION,
+        "nobody young gives way"
+    );
     let second = open(&mut cache, &all[..4], 1);
     assert_ne!(second, NO_SESSION);
     assert_eq!(cache.bytes(), 10 * per_partition);
