@@ -12,6 +12,9 @@ use support::{Batch, Broker, Client, Partition};
 
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 
+/// So many that no deletion takes longer.
+const WRITES_MAX: u32 = 1_000_000;
+
 fn delete(client: &mut Client, topic: &str) -> i16 {
     let state = DeleteTopicState::default().with_name(Some(name(topic)));
     let request = DeleteTopicsRequest::default()
@@ -28,7 +31,7 @@ fn writers_and_parked_readers_hear_of_it_at_once() {
         for index in 0..4 {
             let mut writer = Partition::find(&broker, "busy", index);
             scope.spawn(move || {
-                loop {
+                for _ in 0..WRITES_MAX {
                     let request = writer.produce_request(-1, Batch::of_values(["v"]).encode());
                     let answer = writer.client.call(PRODUCE_VERSION, &request);
                     let code = answer.responses[0].partition_responses[0].error_code;
@@ -37,6 +40,7 @@ fn writers_and_parked_readers_hear_of_it_at_once() {
                         return;
                     }
                 }
+                panic!("the topic never went");
             });
             let mut reader = Partition::find(&broker, "busy", index);
             // Nothing comes from so far out: it stays parked.

@@ -31,6 +31,15 @@ struct Sent {
     offset: Option<i64>,
 }
 
+/// Ends a round's load however the round ends: one that failed would go on with nobody to stop it.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// All that is known of a partition.
 #[derive(Default)]
 struct History {
@@ -240,6 +249,7 @@ fn every_acknowledged_record_is_there_once_and_in_order() {
                 scope.spawn(move || write(writer, history, acks, stop));
                 scope.spawn(move || read(reader, history, stop));
             }
+            let _end = StopAtEnd(&stop);
             // Acknowledgements decide when a round ends, no clock.
             let enough = 40 + round * 61 % 160;
             while acks.load(Ordering::Relaxed) < enough {
@@ -253,7 +263,6 @@ fn every_acknowledged_record_is_there_once_and_in_order() {
             } else {
                 broker.kill();
             }
-            stop.store(true, Ordering::Relaxed);
         });
         if round < stops {
             broker.launch();

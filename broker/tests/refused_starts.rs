@@ -8,6 +8,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 fn strandline(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strandline"));
     command
@@ -247,10 +249,6 @@ fn a_second_process_is_refused_and_the_first_stops_cleanly() {
     assert!(refused(root.path(), &small).contains("another process has it open"));
     let other_node = [&small[..], &["--node-id", "2"]].concat();
     assert!(refused(root.path(), &other_node).contains("it belongs to node 1"));
-    let stop = Command::new("kill")
-        .args(["-TERM", &first.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(stop.success());
+    kill_process(Pid::from_child(&first), Signal::TERM).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(0));
 }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::client::Client;
@@ -197,14 +198,7 @@ impl Broker {
 
     /// Asks it to stop, and waits for that.
     pub fn stop(&mut self) -> ExitStatus {
-        let pid = self.pid().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        terminate(self.child.as_ref().expect("the broker runs"));
         let mut child = self.child.take().expect("the broker runs");
         let end = Instant::now() + EXIT_MAX;
         loop {
@@ -225,6 +219,11 @@ impl Broker {
             .as_mut()
             .is_some_and(|child| child.try_wait().unwrap().is_none())
     }
+}
+
+/// SIGTERM.
+pub fn terminate(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::TERM).unwrap();
 }
 
 impl Drop for Broker {
