@@ -7,7 +7,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 use super::checksum::{checksum, checksum_of_zeroed, entry_key};
 use super::piece::{Control, KIND_CONTROL, KIND_FRAME, PIECE_RECORD_BYTES, PieceRecord};
-use super::{FormatError, archive_fixed, round_up};
+use super::{FormatError, archive_fixed, round_up, unarchive_fixed};
 use crate::disk::PAGE;
 use crate::types::{LogId, Sequence};
 
@@ -73,20 +73,7 @@ impl EntryHeader {
     /// # Errors
     /// [`FormatError`] when there is no header here.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let Some(header) = bytes.first_chunk::<ENTRY_HEADER_BYTES>() else {
-            return Err(FormatError::Short {
-                what: WHAT,
-                have: bytes.len(),
-                want: ENTRY_HEADER_BYTES,
-            });
-        };
-        let aligned = rkyv::util::Align(*header);
-        let header = rkyv::api::low::from_bytes::<Self, rkyv::rancor::Failure>(&aligned.0).map_err(|_| {
-            FormatError::Field {
-                what: WHAT,
-                field: "header",
-            }
-        })?;
+        let header: Self = unarchive_fixed::<_, ENTRY_HEADER_BYTES>(WHAT, "header", bytes)?;
         if header.magic != ENTRY_MAGIC {
             return Err(FormatError::Magic { what: WHAT });
         }

@@ -4,7 +4,7 @@
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::checksum::{checksum, checksum_of_zeroed};
-use super::{FormatError, archive_fixed, round_up};
+use super::{FormatError, archive_fixed, round_up, unarchive_fixed};
 use crate::disk::PAGE;
 
 /// Bytes of the header.
@@ -87,21 +87,7 @@ pub fn wrap(kind: EnvelopeKind, key: u64, generation: u64, body: &[u8]) -> Vec<u
 /// [`FormatError`] when it is not whole, of another kind, or of a format unknown here.
 pub fn unwrap(kind: EnvelopeKind, key: u64, bytes: &[u8]) -> Result<(u64, &[u8]), FormatError> {
     let what = kind.name();
-    let Some(header) = bytes.first_chunk::<ENVELOPE_HEADER_BYTES>() else {
-        return Err(FormatError::Short {
-            what,
-            have: bytes.len(),
-            want: ENVELOPE_HEADER_BYTES,
-        });
-    };
-    let aligned = rkyv::util::Align(*header);
-    let header =
-        rkyv::api::low::from_bytes::<EnvelopeHeader, rkyv::rancor::Failure>(&aligned.0).map_err(|_| {
-            FormatError::Field {
-                what,
-                field: "header",
-            }
-        })?;
+    let header: EnvelopeHeader = unarchive_fixed::<_, ENVELOPE_HEADER_BYTES>(what, "header", bytes)?;
     if header.magic != ENVELOPE_MAGIC || header.kind != kind.code() {
         return Err(FormatError::Magic { what });
     }

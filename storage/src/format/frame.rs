@@ -6,7 +6,7 @@
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::checksum::{checksum, checksum_of_zeroed};
-use super::{FormatError, archive_fixed, round_up};
+use super::{FormatError, archive_fixed, round_up, unarchive_fixed};
 use crate::disk::PAGE;
 
 /// Bytes of a frame's header.
@@ -69,20 +69,7 @@ impl FrameHeader {
     /// # Errors
     /// [`FormatError`] when the bytes are too few or hold no frame header.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let Some(header) = bytes.first_chunk::<FRAME_HEADER_BYTES>() else {
-            return Err(FormatError::Short {
-                what: WHAT,
-                have: bytes.len(),
-                want: FRAME_HEADER_BYTES,
-            });
-        };
-        let aligned = rkyv::util::Align(*header);
-        let header = rkyv::api::low::from_bytes::<Self, rkyv::rancor::Failure>(&aligned.0).map_err(|_| {
-            FormatError::Field {
-                what: WHAT,
-                field: "header",
-            }
-        })?;
+        let header: Self = unarchive_fixed::<_, FRAME_HEADER_BYTES>(WHAT, "header", bytes)?;
         if header.magic != FRAME_MAGIC {
             return Err(FormatError::Magic { what: WHAT });
         }

@@ -16,7 +16,9 @@ pub mod piece;
 pub mod snapshot;
 
 use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
+use rkyv::api::low::LowValidator;
 use rkyv::bytecheck::CheckBytes;
+use rkyv::de::pooling::Unpool;
 use rkyv::rancor::{self, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::util::AlignedVec;
@@ -111,4 +113,27 @@ where
     )
     .expect("the structure has the asserted size and no pointers");
     bytes.0
+}
+
+/// Checks and reads what [`archive_fixed`] wrote at the start of `bytes`.
+pub(crate) fn unarchive_fixed<T, const N: usize>(
+    what: &'static str,
+    field: &'static str,
+    bytes: &[u8],
+) -> Result<T, FormatError>
+where
+    T: Archive,
+    T::Archived: for<'a> CheckBytes<LowValidator<'a, rancor::Failure>>
+        + Deserialize<T, Strategy<Unpool, rancor::Failure>>,
+{
+    let Some(fixed) = bytes.first_chunk::<N>() else {
+        return Err(FormatError::Short {
+            what,
+            have: bytes.len(),
+            want: N,
+        });
+    };
+    let aligned = rkyv::util::Align(*fixed);
+    rkyv::api::low::from_bytes::<T, rancor::Failure>(&aligned.0)
+        .map_err(|_| FormatError::Field { what, field })
 }

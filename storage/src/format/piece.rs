@@ -4,7 +4,7 @@
 use rkyv::{Archive, Deserialize, Serialize};
 
 pub use super::control::{Control, Extent, ProducerBatch};
-use super::{FormatError, archive_fixed};
+use super::{FormatError, archive_fixed, unarchive_fixed};
 use crate::types::LogId;
 
 /// Bytes of one record of the piece directory.
@@ -50,20 +50,7 @@ impl PieceRecord {
     /// # Errors
     /// [`FormatError`] when the bytes are too few.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let Some(record) = bytes.first_chunk::<PIECE_RECORD_BYTES>() else {
-            return Err(FormatError::Short {
-                what: "piece",
-                have: bytes.len(),
-                want: PIECE_RECORD_BYTES,
-            });
-        };
-        let aligned = rkyv::util::Align(*record);
-        rkyv::api::low::from_bytes::<Self, rkyv::rancor::Failure>(&aligned.0).map_err(|_| {
-            FormatError::Field {
-                what: "piece",
-                field: "record",
-            }
-        })
+        unarchive_fixed::<_, PIECE_RECORD_BYTES>("piece", "record", bytes)
     }
 }
 
