@@ -1,8 +1,11 @@
 //! Fetch in every version, byte for byte against the codec that `kafka-protocol` generated from Kafka's schemas.
 
+mod generated;
+
 use bytes::{Buf, Bytes, BytesMut};
+use generated::{text, their_bytes, topics};
 use kafka_protocol::messages::{self, fetch_request as their_request, fetch_response as their_response};
-use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+use kafka_protocol::protocol::{Decodable, StrBytes};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -16,52 +19,6 @@ use strandline_wire::frame::decode_response_header;
 use strandline_wire::{ErrorCode, Grouped, Uuid};
 
 const VERSIONS: std::ops::RangeInclusive<i16> = 4..=18;
-
-fn text() -> impl Strategy<Value = String> {
-    "[a-zA-Z0-9é._-]{0,24}"
-}
-
-#[derive(Clone, Debug)]
-struct Topic<P> {
-    name: String,
-    id: [u8; 16],
-    partitions: Vec<P>,
-}
-
-fn topics<P: std::fmt::Debug>(partition: impl Strategy<Value = P>) -> impl Strategy<Value = Vec<Topic<P>>> {
-    let topic = (text(), any::<[u8; 16]>(), vec(partition, 0..4));
-    vec(
-        topic.prop_map(|(name, id, partitions)| Topic { name, id, partitions }),
-        0..4,
-    )
-}
-
-impl<P> Topic<P> {
-    fn reference(&self, version: i16) -> TopicRef<'_> {
-        if version >= FIRST_TOPIC_ID_VERSION {
-            TopicRef::Id(Uuid::from_bytes(self.id))
-        } else {
-            TopicRef::Name(&self.name)
-        }
-    }
-
-    fn their_reference(&self, version: i16) -> (messages::TopicName, Uuid) {
-        if version >= FIRST_TOPIC_ID_VERSION {
-            (messages::TopicName::default(), Uuid::from_bytes(self.id))
-        } else {
-            (
-                messages::TopicName(StrBytes::from_string(self.name.clone())),
-                Uuid::nil(),
-            )
-        }
-    }
-}
-
-fn their_bytes(message: &impl Encodable, version: i16) -> BytesMut {
-    let mut out = BytesMut::new();
-    message.encode(&mut out, version).expect("their codec encodes it");
-    out
-}
 
 fn partition() -> impl Strategy<Value = FetchPartition> {
     let tags = (option::of(any::<[u8; 16]>()), option::of(0..i64::MAX));
@@ -157,8 +114,8 @@ proptest! {
             theirs.cluster_id = cluster_id.clone().map(StrBytes::from_string);
         }
         for topic in &topics {
-            ours.topics.begin(topic.reference(version));
-            let (name, id) = topic.their_reference(version);
+            ours.topics.begin(topic.reference(version >= FIRST_TOPIC_ID_VERSION));
+            let (name, id) = topic.their_reference(version >= FIRST_TOPIC_ID_VERSION);
             let mut partitions = Vec::new();
             for partition in &topic.partitions {
                 let ours_partition = carried(partition, version);
@@ -170,9 +127,9 @@ proptest! {
         }
         if version >= FIRST_SESSION_VERSION {
             for topic in &forgotten {
-                ours.forgotten_topics.begin(topic.reference(version));
+                ours.forgotten_topics.begin(topic.reference(version >= FIRST_TOPIC_ID_VERSION));
                 topic.partitions.iter().for_each(|index| ours.forgotten_topics.push(*index));
-                let (name, id) = topic.their_reference(version);
+                let (name, id) = topic.their_reference(version >= FIRST_TOPIC_ID_VERSION);
                 let forgotten = their_request::ForgottenTopic::default().with_topic(name).with_topic_id(id);
                 theirs.forgotten_topics_data.push(forgotten.with_partitions(topic.partitions.clone()));
             }
@@ -345,13 +302,13 @@ proptest! {
             .collect();
         let mut expected_topics = Grouped::new();
         for (topic, records) in topics.iter().zip(&joined) {
-            encoder.begin_topic(topic.reference(version), topic.partitions.len());
-            expected_topics.begin(topic.reference(version));
+            encoder.begin_topic(topic.reference(version >= FIRST_TOPIC_ID_VERSION), topic.partitions.len());
+            expected_topics.begin(topic.reference(version >= FIRST_TOPIC_ID_VERSION));
             for (answer, records) in topic.partitions.iter().zip(records) {
                 encoder.partition(&answer.ours(version), answer.records.iter().map(Vec::as_slice));
                 expected_topics.push(FetchedPartition { header: answer.ours(version), records: Some(records) });
             }
-            let (name, id) = topic.their_reference(version);
+            let (name, id) = topic.their_reference(version >= FIRST_TOPIC_ID_VERSION);
             let answers = topic.partitions.iter().map(|answer| answer.theirs(version)).collect();
             let topic = their_response::FetchableTopicResponse::default();
             theirs.responses.push(topic.with_topic(name).with_topic_id(id).with_partitions(answers));

@@ -1,8 +1,11 @@
 //! Produce in every version, byte for byte against the codec that `kafka-protocol` generated from Kafka's schemas.
 
+mod generated;
+
 use bytes::{Bytes, BytesMut};
+use generated::{text, their_bytes, topics};
 use kafka_protocol::messages::{self, produce_request as their_request, produce_response as their_response};
-use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+use kafka_protocol::protocol::{Decodable, StrBytes};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -11,56 +14,9 @@ use strandline_wire::produce::{
     self, FIRST_LEADER_VERSION, FIRST_TOPIC_ID_VERSION, LeaderIdAndEpoch, NodeEndpoint, ProducePartition,
     ProducePartitionResponse, ProduceRequest, ProduceResponse, TopicRef,
 };
-use strandline_wire::{ErrorCode, Grouped, Uuid};
+use strandline_wire::{ErrorCode, Grouped};
 
 const VERSIONS: std::ops::RangeInclusive<i16> = 3..=13;
-
-fn text() -> impl Strategy<Value = String> {
-    "[a-zA-Z0-9é._-]{0,24}"
-}
-
-#[derive(Clone, Debug)]
-struct Topic<P> {
-    name: String,
-    id: [u8; 16],
-    partitions: Vec<P>,
-}
-
-fn topics<P: std::fmt::Debug>(partition: impl Strategy<Value = P>) -> impl Strategy<Value = Vec<Topic<P>>> {
-    let topic = (text(), any::<[u8; 16]>(), vec(partition, 0..4));
-    vec(
-        topic.prop_map(|(name, id, partitions)| Topic { name, id, partitions }),
-        0..4,
-    )
-}
-
-impl<P> Topic<P> {
-    fn reference(&self, version: i16) -> TopicRef<'_> {
-        if version >= FIRST_TOPIC_ID_VERSION {
-            TopicRef::Id(Uuid::from_bytes(self.id))
-        } else {
-            TopicRef::Name(&self.name)
-        }
-    }
-
-    /// Name and id as the generated types hold them: only the one that the version has.
-    fn their_reference(&self, version: i16) -> (messages::TopicName, Uuid) {
-        if version >= FIRST_TOPIC_ID_VERSION {
-            (messages::TopicName::default(), Uuid::from_bytes(self.id))
-        } else {
-            (
-                messages::TopicName(StrBytes::from_string(self.name.clone())),
-                Uuid::nil(),
-            )
-        }
-    }
-}
-
-fn their_bytes(message: &impl Encodable, version: i16) -> BytesMut {
-    let mut out = BytesMut::new();
-    message.encode(&mut out, version).expect("their codec encodes it");
-    out
-}
 
 #[derive(Clone, Debug)]
 struct Answer {
@@ -159,8 +115,8 @@ proptest! {
         let mut ours = Grouped::new();
         let mut theirs = Vec::new();
         for topic in &topics {
-            ours.begin(topic.reference(version));
-            let (name, id) = topic.their_reference(version);
+            ours.begin(topic.reference(version >= FIRST_TOPIC_ID_VERSION));
+            let (name, id) = topic.their_reference(version >= FIRST_TOPIC_ID_VERSION);
             let mut partitions = Vec::new();
             for (index, records) in &topic.partitions {
                 ours.push(ProducePartition { index: *index, records: records.as_deref() });
@@ -195,9 +151,9 @@ proptest! {
         let mut ours = ProduceResponse { throttle_time_ms, ..ProduceResponse::default() };
         let mut theirs = messages::ProduceResponse::default().with_throttle_time_ms(throttle_time_ms);
         for topic in &topics {
-            ours.topics.begin(topic.reference(version));
+            ours.topics.begin(topic.reference(version >= FIRST_TOPIC_ID_VERSION));
             topic.partitions.iter().for_each(|answer| ours.topics.push(answer.ours(version)));
-            let (name, id) = topic.their_reference(version);
+            let (name, id) = topic.their_reference(version >= FIRST_TOPIC_ID_VERSION);
             let answers = topic.partitions.iter().map(|answer| answer.theirs(version)).collect();
             let topic = their_response::TopicProduceResponse::default();
             theirs.responses.push(topic.with_name(name).with_topic_id(id).with_partition_responses(answers));
