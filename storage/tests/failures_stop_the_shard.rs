@@ -5,11 +5,10 @@
 mod common;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{append, id, put, quiet, read_all, small_options};
+use common::{append, formatted, id, put, quiet, read_all, simulated_options as options};
 use strandline_runtime::sim::{SimRuntime, Simulation};
 use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::sim::Operation;
@@ -17,19 +16,6 @@ use strandline_storage::disk::{SimDisk, SimDiskOptions};
 use strandline_storage::{
     AppendError, Log, LogSettings, Sequence, Stopped, Store, StoreError, StoreObserver, StoreOptions,
 };
-
-fn options() -> StoreOptions {
-    small_options(PathBuf::from("/data/shard-0"))
-}
-
-async fn formatted(runtime: &SimRuntime, options: &StoreOptions) -> SimDisk {
-    let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
-    disk.make_durable_directories(&options.directory).unwrap();
-    Store::format(runtime.clone(), disk.clone(), options)
-        .await
-        .unwrap();
-    disk
-}
 
 #[derive(Default)]
 struct Watch {
@@ -52,7 +38,7 @@ fn after_a_failure<F: Future<Output = ()> + 'static>(
     let simulation = Simulation::new(7);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let disk = formatted(&runtime, &options()).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let watch = Rc::new(Watch::default());
         let (store, _) = Store::open(runtime.clone(), disk.clone(), options(), watch.clone())
             .await
@@ -137,7 +123,7 @@ fn a_full_disk_refuses_appends_and_heals() {
             disk_free_min_bytes: 10 << 20,
             ..options()
         };
-        let disk = formatted(&runtime, &options).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options).await;
         let (store, _) = Store::open(runtime.clone(), disk.clone(), options, quiet())
             .await
             .unwrap();
@@ -177,7 +163,7 @@ fn a_disk_that_others_fill_holds_up_write_back_and_heals() {
             disk_free_min_bytes: 1 << 20,
             ..options()
         };
-        let disk = formatted(&runtime, &options).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options).await;
         let (store, _) = Store::open(runtime.clone(), disk.clone(), options, quiet())
             .await
             .unwrap();
@@ -213,7 +199,7 @@ fn a_full_disk_is_not_filled_with_zeroes() {
             disk_free_min_bytes: 1 << 20,
             ..options()
         };
-        let disk = formatted(&runtime, &options).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options).await;
         disk.set_free_bytes(900 << 10);
         let (store, _) = Store::open(runtime.clone(), disk.clone(), options, quiet())
             .await
@@ -246,7 +232,7 @@ fn appends_wait_for_room_and_give_up_at_their_deadline() {
     let simulation = Simulation::new(9);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let disk = formatted(&runtime, &options()).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let (store, _) = Store::open(runtime.clone(), disk, options(), quiet())
             .await
             .unwrap();
@@ -266,7 +252,7 @@ fn large_appends_that_wait_for_room_get_it() {
     let simulation = Simulation::new(12);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let disk = formatted(&runtime, &options()).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let (store, _) = Store::open(runtime.clone(), disk, options(), quiet())
             .await
             .unwrap();
@@ -295,7 +281,7 @@ fn an_idle_store_does_nothing() {
     let simulation = Simulation::new(10);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let disk = formatted(&runtime, &options()).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let (store, _) = Store::open(runtime.clone(), disk.clone(), options(), quiet())
             .await
             .unwrap();
@@ -338,7 +324,7 @@ fn segments_outnumber_descriptors() {
             open_files_max: 3,
             ..options()
         };
-        let disk = formatted(&runtime, &options).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options).await;
         let (store, _) = Store::open(runtime.clone(), disk, options, quiet())
             .await
             .unwrap();

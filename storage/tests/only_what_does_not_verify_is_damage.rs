@@ -6,31 +6,16 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{append, id, put, quiet, read_all, small_options};
+use common::{append, formatted, id, put, quiet, read_all, simulated_options as options};
 use strandline_runtime::sim::{SimRuntime, Simulation};
 use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::sim::Operation;
 use strandline_storage::disk::{Disk, SimDisk, SimDiskOptions};
-use strandline_storage::{
-    Log, LogSettings, OpenError, ReadError, ReadRequest, Store, StoreError, StoreOptions,
-};
+use strandline_storage::{Log, LogSettings, OpenError, ReadError, ReadRequest, Store, StoreError};
 
 type TestStore = Store<SimRuntime, SimDisk>;
 
 const RECORDS: i64 = 40;
-
-fn options() -> StoreOptions {
-    small_options(PathBuf::from("/data/shard-0"))
-}
-
-async fn formatted(runtime: &SimRuntime) -> SimDisk {
-    let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
-    disk.make_durable_directories(&options().directory).unwrap();
-    Store::format(runtime.clone(), disk.clone(), &options())
-        .await
-        .unwrap();
-    disk
-}
 
 async fn open(runtime: &SimRuntime, disk: &SimDisk) -> Result<TestStore, OpenError> {
     let opened = Store::open(runtime.clone(), disk.attach(runtime.clone()), options(), quiet()).await;
@@ -41,7 +26,7 @@ async fn open(runtime: &SimRuntime, disk: &SimDisk) -> Result<TestStore, OpenErr
 
 /// A store that was closed, with a log of several segments, producers and an extent.
 async fn written(runtime: &SimRuntime) -> SimDisk {
-    let disk = formatted(runtime).await;
+    let disk = formatted(runtime, SimDiskOptions::default(), &options()).await;
     let store = open(runtime, &disk).await.unwrap();
     let settings = LogSettings {
         segment_bytes: 20_000,
@@ -190,7 +175,7 @@ fn a_rotten_length_is_found_without_reading_what_it_claims() {
     let simulation = Simulation::new(2);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let disk = formatted(&runtime).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let store = open(&runtime, &disk).await.unwrap();
         let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
         while log.size_bytes() < 4 << 20 {

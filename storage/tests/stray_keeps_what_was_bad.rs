@@ -4,16 +4,12 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use common::{id, put, quiet, small_options};
+use common::{formatted, id, put, quiet, simulated_options as options};
 use strandline_runtime::sim::Simulation;
 use strandline_storage::disk::{Disk, DiskFile, SimDisk, SimDiskOptions};
-use strandline_storage::{LogSettings, Store, StoreOptions};
-
-fn options() -> StoreOptions {
-    small_options(PathBuf::from("/data/shard-0"))
-}
+use strandline_storage::{LogSettings, Store};
 
 async fn content(disk: &SimDisk, path: &Path) -> Vec<u8> {
     let file = disk
@@ -33,11 +29,7 @@ fn stray_after_rot(rotten: &'static str) -> Vec<(String, Vec<u8>)> {
     let simulation = Simulation::new(1);
     let runtime = simulation.runtime("node");
     let disk = simulation.run_until(async move {
-        let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
-        disk.make_durable_directories(&options().directory).unwrap();
-        Store::format(runtime.clone(), disk.clone(), &options())
-            .await
-            .unwrap();
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let (store, _) = Store::open(runtime, disk.clone(), options(), quiet())
             .await
             .unwrap();

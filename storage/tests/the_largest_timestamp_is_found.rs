@@ -5,33 +5,19 @@
 mod common;
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{batch, id, put, quiet, rules, small_options, validated};
+use common::{batch, formatted, id, put, quiet, rules, simulated_options as options, validated};
 use strandline_runtime::Runtime;
 use strandline_runtime::sim::{SeededRandom, SimRuntime, Simulation};
 use strandline_storage::disk::sim::{Latency, Operation};
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
-use strandline_storage::{Log, LogSettings, Sequence, Stopped, Store, StoreObserver, StoreOptions};
+use strandline_storage::{Log, LogSettings, Sequence, Stopped, Store, StoreObserver};
 
 use strandline_wire::batch::{BatchBuilder, Codec, ValidationRules, validate};
 
 type TestStore = Store<SimRuntime, SimDisk>;
-
-fn options() -> StoreOptions {
-    small_options(PathBuf::from("/data/shard-0"))
-}
-
-async fn formatted(runtime: &SimRuntime, disk: SimDiskOptions) -> SimDisk {
-    let disk = SimDisk::new(runtime.clone(), disk);
-    disk.make_durable_directories(&options().directory).unwrap();
-    Store::format(runtime.clone(), disk.clone(), &options())
-        .await
-        .unwrap();
-    disk
-}
 
 async fn open(runtime: &SimRuntime, disk: &SimDisk) -> TestStore {
     let opened = Store::open(runtime.clone(), disk.clone(), options(), quiet()).await;
@@ -62,7 +48,7 @@ fn it_is_that_of_a_look_at_every_record() {
         let runtime = simulation.runtime("node");
         simulation.run_until(async move {
             let mut random = SeededRandom::new(seed);
-            let disk = formatted(&runtime, SimDiskOptions::default()).await;
+            let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
             let store = open(&runtime, &disk).await;
             let log = store.create_log(id(1, 0), small_segments()).unwrap();
             // The end of each batch, and its records' timestamps.
@@ -108,7 +94,7 @@ fn an_append_in_flight_costs_no_look_at_the_whole_log() {
     let simulation = Simulation::new(1);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let disk = formatted(&runtime, SimDiskOptions::default()).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let store = open(&runtime, &disk).await;
         let log = store.create_log(id(1, 0), small_segments()).unwrap();
         for at in 0..400 {
@@ -137,7 +123,7 @@ fn a_batch_that_was_let_in_is_searched_whatever_it_decompresses_to() {
     let simulation = Simulation::new(2);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let disk = formatted(&runtime, SimDiskOptions::default()).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let store = open(&runtime, &disk).await;
         let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
         let mut builder = BatchBuilder::new().compression(Codec::Zstd);
@@ -179,7 +165,7 @@ fn a_topic_that_becomes_relaxed_tells_of_what_is_written() {
             flush: Latency::micros(10_000_000, 10_000_001),
             ..SimDiskOptions::default()
         };
-        let disk = formatted(&runtime, slow_flushes).await;
+        let disk = formatted(&runtime, slow_flushes, &options()).await;
         let told = Rc::new(Told::default());
         let opened = Store::open(runtime.clone(), disk, options(), told.clone()).await;
         let (store, _) = opened.unwrap();

@@ -6,30 +6,21 @@
 mod common;
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{append, id, put, quiet, read_all, small_options};
+use common::{append, formatted, id, put, quiet, read_all, simulated_options as options};
 use futures_util::future::{join, join_all};
 use strandline_runtime::sim::{SimRuntime, Simulation};
 use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::sim::Latency;
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
-use strandline_storage::{Log, LogSettings, Store, StoreOptions};
+use strandline_storage::{Log, LogSettings, Store};
 
 const RECORD_BYTES: usize = 4_000;
 
-fn options() -> StoreOptions {
-    small_options(PathBuf::from("/data/shard-0"))
-}
-
 async fn opened(runtime: &SimRuntime, disk: SimDiskOptions) -> (SimDisk, Store<SimRuntime, SimDisk>) {
-    let disk = SimDisk::new(runtime.clone(), disk);
-    disk.make_durable_directories(&options().directory).unwrap();
-    Store::format(runtime.clone(), disk.clone(), &options())
-        .await
-        .unwrap();
+    let disk = formatted(runtime, disk, &options()).await;
     let (store, _) = Store::open(runtime.clone(), disk.clone(), options(), quiet())
         .await
         .unwrap();

@@ -6,32 +6,20 @@
 mod common;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{append, append_as, batch, id, put, quiet, read_all, small_options, validated};
+use common::{
+    append, append_as, batch, formatted, id, put, quiet, read_all, simulated_options as options, validated,
+};
 use strandline_runtime::sim::{SimRuntime, Simulation};
 use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::sim::Image;
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
-use strandline_storage::{AppendError, LogSettings, Store, StoreOptions};
+use strandline_storage::{AppendError, LogSettings, Store};
 
 /// At least the `direct_bytes` of the options: such a record becomes an extent.
 const LARGE: usize = 100_000;
-
-fn options() -> StoreOptions {
-    small_options(PathBuf::from("/data/shard-0"))
-}
-
-async fn formatted(runtime: &SimRuntime) -> SimDisk {
-    let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
-    disk.make_durable_directories(&options().directory).unwrap();
-    Store::format(runtime.clone(), disk.clone(), &options())
-        .await
-        .unwrap();
-    disk
-}
 
 async fn open(runtime: &SimRuntime, disk: SimDisk) -> Store<SimRuntime, SimDisk> {
     let (store, report) = Store::open(runtime.clone(), disk, options(), quiet())
@@ -49,7 +37,7 @@ fn large_records_appended_while_others_are_written_survive_a_power_cut() {
         let simulation = Simulation::new(delay_micros);
         let runtime = simulation.runtime("node");
         let disk = simulation.run_until(async move {
-            let disk = formatted(&runtime).await;
+            let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
             let store = open(&runtime, disk.clone()).await;
             let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
             put(&log, b"in the journal").await;
@@ -88,7 +76,7 @@ fn a_truncation_waits_for_extents_before_it() {
     let simulation = Simulation::new(1);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
-        let disk = formatted(&runtime).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let store = open(&runtime, disk).await;
         let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
         for value in 0..4u8 {
@@ -112,7 +100,7 @@ fn records_below_a_cut_are_acknowledged_though_their_entry_was_in_flight() {
         let simulation = Simulation::new(2);
         let runtime = simulation.runtime("node");
         simulation.run_until(async move {
-            let disk = formatted(&runtime).await;
+            let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
             let store = open(&runtime, disk).await;
             let settings = LogSettings {
                 durable,
@@ -146,7 +134,7 @@ fn a_log_goes_away_while_its_extents_are_written() {
         let simulation = Simulation::new(3);
         let runtime = simulation.runtime("node");
         simulation.run_until(async move {
-            let disk = formatted(&runtime).await;
+            let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
             let store = open(&runtime, disk.clone()).await;
             let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
             for value in 0..4u8 {
@@ -179,7 +167,7 @@ fn what_a_replay_read_survives_the_next_power_cut() {
         let simulation = Simulation::new(seed);
         let runtime = simulation.runtime("node");
         let disk = simulation.run_until(async move {
-            let disk = formatted(&runtime).await;
+            let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
             let store = open(&runtime, disk.clone()).await;
             let settings = LogSettings {
                 durable: false,
@@ -224,7 +212,7 @@ fn producers_are_never_ahead_of_their_log() {
     let images: Rc<RefCell<Vec<Image>>> = Rc::default();
     let taken = images.clone();
     simulation.run_until(async move {
-        let disk = formatted(&runtime).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let store = open(&runtime, disk.clone()).await;
         let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
         append_as(&log, b"small", (9, 0, 0)).unwrap();
@@ -272,7 +260,7 @@ fn journal_space_is_used_again_only_behind_a_flushed_checkpoint() {
     let images = Rc::new(RefCell::new(Vec::<(Image, Vec<i64>)>::new()));
     let taken = images.clone();
     simulation.run_until(async move {
-        let disk = formatted(&runtime).await;
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
         let store = open(&runtime, disk.clone()).await;
         let logs: Vec<_> = (0..LOGS)
             .map(|partition| {

@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use strandline_storage::disk::Disk;
+use strandline_runtime::sim::SimRuntime;
+use strandline_storage::disk::{Disk, SimDisk, SimDiskOptions};
 use strandline_storage::{
-    AppendError, Appended, Log, ReadError, ReadRequest, Sequence, Stopped, StoreObserver, StoreOptions,
-    TopicPartitionId,
+    AppendError, Appended, Log, ReadError, ReadRequest, Sequence, Stopped, Store, StoreObserver,
+    StoreOptions, TopicPartitionId,
 };
 use strandline_wire::batch::{
     Batch, BatchBuilder, ValidatedBatch, ValidationRules, batches, records, validate,
@@ -28,6 +29,21 @@ pub fn small_options(directory: PathBuf) -> StoreOptions {
         disk_free_min_bytes: 0,
         ..StoreOptions::new(directory, 0, 32 << 20)
     }
+}
+
+/// [`small_options`] on a simulated disk.
+pub fn simulated_options() -> StoreOptions {
+    small_options(PathBuf::from("/data/shard-0"))
+}
+
+/// A simulated disk with an empty store.
+pub async fn formatted(runtime: &SimRuntime, disk: SimDiskOptions, options: &StoreOptions) -> SimDisk {
+    let disk = SimDisk::new(runtime.clone(), disk);
+    disk.make_durable_directories(&options.directory).unwrap();
+    Store::format(runtime.clone(), disk.clone(), options)
+        .await
+        .unwrap();
+    disk
 }
 
 /// A batch of records with these values, as a producer sends it.

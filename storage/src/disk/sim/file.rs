@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::super::{Buffer, DiskFile, PAGE};
+use super::SimDisk;
 use super::faults::Operation;
 use super::memory::{SimBuffer, SimReadBuffer};
 use super::names::NodeId;
 use super::node::Change;
-use super::{FlushPoint, SimDisk};
 
 /// An open file; it outlives its name, but not a power cut.
 #[derive(Clone)]
@@ -119,19 +119,8 @@ impl DiskFile for SimFile {
         let ordered = self.disk.start(Operation::Flush);
         self.disk.wait(Operation::Flush).await;
         self.disk.check_generation(self.generation)?;
-        self.disk.at_flush(&FlushPoint {
-            path: self.path.clone(),
-            is_directory: false,
-        });
-        // The hook may have cut the power.
-        self.disk.check_generation(self.generation)?;
-        let mut state = self.disk.state_mut();
-        let file = state.file(self.node)?;
-        match ordered {
-            Ok(()) => file.make_durable(&covered),
-            Err(_) => file.doom(&covered),
-        }
-        ordered
+        self.disk
+            .end_flush((self.node, &self.path), self.generation, &covered, ordered)
     }
 
     async fn allocate_to(&self, size: u64) -> io::Result<()> {

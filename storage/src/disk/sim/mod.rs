@@ -36,6 +36,7 @@ use super::{DirectoryEntry, Disk, OpenMode, PAGE, Space};
 use crash::{Crash, Outcome};
 use faults::Faults;
 use names::{NameChange, NodeId};
+use node::ChangeId;
 use state::State;
 
 /// Size and speed of a simulated disk.
@@ -281,6 +282,28 @@ impl SimDisk {
         if let Some(hook) = hook {
             hook(self, point);
         }
+    }
+
+    /// The end of a file's flush, which began with `covered`: what it ordered happens, unless the hook cut the power.
+    fn end_flush(
+        &self,
+        (node, path): (NodeId, &Path),
+        generation: u64,
+        covered: &[ChangeId],
+        ordered: io::Result<()>,
+    ) -> io::Result<()> {
+        self.at_flush(&FlushPoint {
+            path: path.to_owned(),
+            is_directory: false,
+        });
+        self.check_generation(generation)?;
+        let mut state = self.state_mut();
+        let file = state.file(node)?;
+        match ordered {
+            Ok(()) => file.make_durable(covered),
+            Err(_) => file.doom(covered),
+        }
+        ordered
     }
 
     /// An operation on names: takes its time, then happens at once.

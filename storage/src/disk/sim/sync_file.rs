@@ -4,11 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use super::SimDisk;
 use super::faults::Operation;
 use super::names::NodeId;
 use super::node::{Change, ChangeId};
 use super::state::State;
-use super::{FlushPoint, SimDisk};
 
 /// Reads and writes at any position, done when the call returns; durable after [`SyncFile::sync`].
 ///
@@ -106,17 +106,7 @@ impl SyncFile {
         self.disk.check_generation(self.generation)?;
         let covered = self.disk.state_mut().file(self.node)?.covered();
         let ordered = self.disk.start(Operation::Flush);
-        self.disk.at_flush(&FlushPoint {
-            path: self.path.clone(),
-            is_directory: false,
-        });
-        self.disk.check_generation(self.generation)?;
-        let mut state = self.disk.state_mut();
-        let file = state.file(self.node)?;
-        match ordered {
-            Ok(()) => file.make_durable(&covered),
-            Err(_) => file.doom(&covered),
-        }
-        ordered
+        self.disk
+            .end_flush((self.node, &self.path), self.generation, &covered, ordered)
     }
 }
