@@ -11,6 +11,7 @@ use glommio::{GlommioError, Latency, LocalExecutor, LocalExecutorBuilder, Placem
 
 use super::GlommioRuntime;
 use super::host::{self, HostError};
+use super::pulse::with_backstop;
 
 /// How long an executor may take until its first task runs.
 const BEGIN_MAX: Duration = Duration::from_millis(500);
@@ -202,14 +203,14 @@ where
                 }
             };
             let _ = ready.send(Ok(()));
-            let outcome = executor.run(async move {
+            let outcome = executor.run(with_backstop(async move {
                 let make_main = main.lock().unwrap_or_else(PoisonError::into_inner).take()?;
                 // Whoever made this thread waits for a beginning.
                 let _ = begun.send(number);
                 let runtime = GlommioRuntime::with_queues(options.shares);
                 let main = runtime.clone();
                 Some(runtime.run_main(async move { make_main(main).await }).await)
-            });
+            }));
             // The executor first: a panic that unwinds through it aborts the process without a word.
             drop(executor);
             outcome.map(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic)))

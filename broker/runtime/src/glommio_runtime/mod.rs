@@ -14,7 +14,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use glommio::TaskQueueHandle;
 
 pub use executor::{ExecutorError, QueueShares, ShardExecutorOptions, ShardHandle, spawn_shard};
@@ -24,7 +23,6 @@ pub use net::{GlommioListener, GlommioReadHalf, GlommioStream, GlommioWriteHalf}
 use crate::panics::Panic;
 use crate::runtime::{Monotonic, Queue, Runtime};
 use crate::system;
-use pulse::Backstop;
 use tasks::Tasks;
 
 /// How long an ending executor lets the kernel work on cancelled operations.
@@ -69,11 +67,7 @@ impl GlommioRuntime {
         let pulses = pulse::pulses(&self.tasks).map(|pulse| self.spawn_into(Queue::Latency, pulse));
         let tasks = self.tasks.clone();
         let main = self.spawn_into(Queue::Latency, async move { tasks.panics().run(main).await });
-        // Both are polled in the turn that spawned the tasks, so that timers are set from the very first one.
-        let outcome = match select(Backstop::new(), main).await {
-            Either::Left((never, _)) => match never {},
-            Either::Right((outcome, _)) => outcome,
-        };
+        let outcome = main.await;
         self.tasks.end_all();
         while !self.tasks.all_ended() {
             self.yield_now().await;
