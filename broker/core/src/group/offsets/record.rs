@@ -1,0 +1,503 @@
+//! The records of `__consumer_offsets`, byte for byte as Kafka writes them, so that Kafka's own tools read them.
+//!
+//! A key starts with two bytes that say what it is: 0 and 1 an offset, 2 a classic group; 3 and above belong to the newer
+//! kinds of groups. A value starts with the version of its layout. A key without a value takes what stands under it away.
+
+use bytes::{BufMut, BytesMut};
+use strandline_wire::primitives::{Reader, WriteExt};
+use strandline_wire::{Uuid, WireError};
+use thiserror::Error;
+
+use super::store::CommittedOffset;
+
+const OFFSET_KEY: i16 = 1;
+const OFFSET_KEY_LAST: i16 = 1;
+const GROUP_KEY: i16 = 2;
+/// The layout of an offset that has a time of expiry of its own (requests of versions 2 to 4), and of every other.
+const OFFSET_VALUE_WITH_EXPIRY: i16 = 1;
+const OFFSET_VALUE: i16 = 4;
+/// Values from this version on are compact and have tagged fields.
+const FIRST_FLEXIBLE_VALUE: i16 = 4;
+/// Of the values of both kinds.
+const LAST_VALUE: i16 = 4;
+const GROUP_VALUE: i16 = 3;
+const TOPIC_ID_TAG: u32 = 0;
+const NO_EXPIRY: i64 = -1;
+
+/// A record of `__consumer_offsets`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupRecord {
+    /// A committed offset, or its removal.
+    Offset {
+        /// Whose.
+        group: String,
+        /// Of which topic.
+        topic: String,
+        /// Of which partition.
+        partition: i32,
+        /// `None` takes it away.
+        value: Option<CommittedOffset>,
+    },
+    /// A classic group's members and generation, or its removal.
+    Group {
+        /// Which.
+        group: String,
+        /// `None` takes it away.
+        value: Option<GroupMetadata>,
+    },
+    /// A kind of record that this version does not know, by the number its key starts with.
+    Unknown(i16),
+}
+
+/// What is kept of a classic group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupMetadata {
+    /// For example `consumer`; empty for a group that has none.
+    pub protocol_type: String,
+    /// Counts rebalances.
+    pub generation: i32,
+    /// The chosen protocol.
+    pub protocol: Option<String>,
+    /// The member that assigns.
+    pub leader: Option<String>,
+    /// When its state changed last, in milliseconds since 1970; `None` if unknown.
+    pub state_timestamp_ms: Option<i64>,
+    /// Its members.
+    pub members: Vec<MemberMetadata>,
+}
+
+/// What is kept of a member of a classic group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberMetadata {
+    /// Its id.
+    pub member_id: String,
+    /// Its static name.
+    pub instance_id: Option<String>,
+    /// As its requests name it.
+    pub client_id: String,
+    /// Where it connected from.
+    pub client_host: String,
+    /// How long it may take to rejoin.
+    pub rebalance_timeout_ms: i32,
+    /// How long it may be silent.
+    pub session_timeout_ms: i32,
+    /// What it said under the chosen protocol.
+    pub subscription: Vec<u8>,
+    /// What the leader gave it.
+    pub assignment: Vec<u8>,
+}
+
+/// Why the bytes of a record are not one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RecordError {
+    /// It has no key.
+    #[error("a record without a key")]
+    NoKey,
+    /// A layout of a value that is newer than what is known.
+    #[error("a value of version {0} under a key of version {1}")]
+    ValueVersion(i16, i16),
+    /// Bytes that end too early, or are no text.
+    #[error(transparent)]
+    Malformed(#[from] WireError),
+}
+
+impl GroupRecord {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`RecordError`] if the bytes are none.
+    pub fn decode(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Self, RecordError> {
+        let mut reader = Reader::new(key.ok_or(RecordError::NoKey)?);
+        let kind = reader.i16("key version")?;
+        match kind {
+            0..=OFFSET_KEY_LAST => Ok(Self::Offset {
+                group: reader.string(false, "group")?.to_owned(),
+                topic: reader.string(false, "topic")?.to_owned(),
+                partition: reader.i32("partition")?,
+                value: value.map(|value| decode_offset(value, kind)).transpose()?,
+            }),
+            GROUP_KEY => Ok(Self::Group {
+                group: reader.string(false, "group")?.to_owned(),
+                value: value.map(|value| decode_group(value, kind)).transpose()?,
+            }),
+            other => Ok(Self::Unknown(other)),
+        }
+    }
+
+    /// Appends the key's bytes.
+    pub fn encode_key(&self, out: &mut BytesMut) {
+        match self {
+            Self::Offset {
+                group,
+                topic,
+                partition,
+                ..
+            } => {
+                out.put_i16(OFFSET_KEY);
+                out.put_string(false, group);
+                out.put_string(false, topic);
+                out.put_i32(*partition);
+            }
+            Self::Group { group, .. } => {
+                out.put_i16(GROUP_KEY);
+                out.put_string(false, group);
+            }
+            Self::Unknown(kind) => out.put_i16(*kind),
+        }
+    }
+
+    /// Appends the value's bytes; `false` for a record without a value.
+    pub fn encode_value(&self, out: &mut BytesMut) -> bool {
+        match self {
+            Self::Offset {
+                value: Some(offset), ..
+            } => encode_offset(offset, out),
+            Self::Group {
+                value: Some(group), ..
+            } => encode_group(group, out),
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn value_version(reader: &mut Reader<'_>, kind: i16) -> Result<(i16, bool), RecordError> {
+    let version = reader.i16("value version")?;
+    match version {
+        0..=LAST_VALUE => Ok((version, version >= FIRST_FLEXIBLE_VALUE)),
+        _ => Err(RecordError::ValueVersion(version, kind)),
+    }
+}
+
+fn decode_offset(value: &[u8], kind: i16) -> Result<CommittedOffset, RecordError> {
+    let mut reader = Reader::new(value);
+    let (version, flexible) = value_version(&mut reader, kind)?;
+    let offset = reader.i64("offset")?;
+    let leader_epoch = match version {
+        3.. => reader.i32("leader epoch")?,
+        _ => -1,
+    };
+    let metadata = reader.string(flexible, "metadata")?.into();
+    let commit_timestamp_ms = reader.i64("commit timestamp")?;
+    let expire_timestamp_ms = match version {
+        OFFSET_VALUE_WITH_EXPIRY => {
+            Some(reader.i64("expire timestamp")?).filter(|timestamp| *timestamp != NO_EXPIRY)
+        }
+        _ => None,
+    };
+    let mut topic_id = Uuid::nil();
+    reader.tagged_fields(flexible, |tag, mut value| {
+        if tag == TOPIC_ID_TAG {
+            topic_id = value.uuid("topic id")?;
+        }
+        Ok(())
+    })?;
+    Ok(CommittedOffset {
+        offset,
+        leader_epoch,
+        metadata,
+        commit_timestamp_ms,
+        expire_timestamp_ms,
+        topic_id,
+    })
+}
+
+fn encode_offset(offset: &CommittedOffset, out: &mut BytesMut) {
+    if let Some(expire_timestamp_ms) = offset.expire_timestamp_ms {
+        out.put_i16(OFFSET_VALUE_WITH_EXPIRY);
+        out.put_i64(offset.offset);
+        out.put_string(false, &offset.metadata);
+        out.put_i64(offset.commit_timestamp_ms);
+        out.put_i64(expire_timestamp_ms);
+        return;
+    }
+    out.put_i16(OFFSET_VALUE);
+    out.put_i64(offset.offset);
+    out.put_i32(offset.leader_epoch);
+    out.put_string(true, &offset.metadata);
+    out.put_i64(offset.commit_timestamp_ms);
+    if offset.topic_id.is_nil() {
+        out.put_no_tagged_fields(true);
+        return;
+    }
+    out.put_unsigned_varint(1);
+    out.put_unsigned_varint(TOPIC_ID_TAG);
+    out.put_unsigned_varint(16);
+    out.put_uuid(offset.topic_id);
+}
+
+fn decode_group(value: &[u8], kind: i16) -> Result<GroupMetadata, RecordError> {
+    let mut reader = Reader::new(value);
+    let (version, flexible) = value_version(&mut reader, kind)?;
+    let mut group = GroupMetadata {
+        protocol_type: reader.string(flexible, "protocol type")?.to_owned(),
+        generation: reader.i32("generation")?,
+        protocol: reader.nullable_string(flexible, "protocol")?.map(str::to_owned),
+        leader: reader.nullable_string(flexible, "leader")?.map(str::to_owned),
+        state_timestamp_ms: match version {
+            2.. => Some(reader.i64("current state timestamp")?).filter(|timestamp| *timestamp != -1),
+            _ => None,
+        },
+        members: Vec::new(),
+    };
+    for _ in 0..reader.array(flexible, 8, "members")? {
+        group.members.push(decode_member(&mut reader, version, flexible)?);
+    }
+    reader.skip_tagged_fields(flexible)?;
+    Ok(group)
+}
+
+fn decode_member(
+    reader: &mut Reader<'_>,
+    version: i16,
+    flexible: bool,
+) -> Result<MemberMetadata, RecordError> {
+    let member_id = reader.string(flexible, "member id")?.to_owned();
+    let instance_id = match version {
+        3.. => reader.nullable_string(flexible, "group instance id")?,
+        _ => None,
+    };
+    let client_id = reader.string(flexible, "client id")?.to_owned();
+    let client_host = reader.string(flexible, "client host")?.to_owned();
+    let rebalance_timeout_ms = match version {
+        1.. => Some(reader.i32("rebalance timeout")?).filter(|timeout| *timeout != -1),
+        _ => None,
+    };
+    let session_timeout_ms = reader.i32("session timeout")?;
+    let subscription = reader.nullable_bytes(flexible, "subscription")?;
+    let assignment = reader.nullable_bytes(flexible, "assignment")?;
+    reader.skip_tagged_fields(flexible)?;
+    Ok(MemberMetadata {
+        member_id,
+        instance_id: instance_id.map(str::to_owned),
+        client_id,
+        client_host,
+        // Versions without one are older than rebalance timeouts: the session timeout stands in.
+        rebalance_timeout_ms: rebalance_timeout_ms.unwrap_or(session_timeout_ms),
+        session_timeout_ms,
+        subscription: subscription.unwrap_or_default().to_vec(),
+        assignment: assignment.unwrap_or_default().to_vec(),
+    })
+}
+
+fn encode_group(group: &GroupMetadata, out: &mut BytesMut) {
+    out.put_i16(GROUP_VALUE);
+    out.put_string(false, &group.protocol_type);
+    out.put_i32(group.generation);
+    out.put_nullable_string(false, group.protocol.as_deref());
+    out.put_nullable_string(false, group.leader.as_deref());
+    out.put_i64(group.state_timestamp_ms.unwrap_or(-1));
+    out.put_length(false, Some(group.members.len()));
+    for member in &group.members {
+        out.put_string(false, &member.member_id);
+        out.put_nullable_string(false, member.instance_id.as_deref());
+        out.put_string(false, &member.client_id);
+        out.put_string(false, &member.client_host);
+        out.put_i32(member.rebalance_timeout_ms);
+        out.put_i32(member.session_timeout_ms);
+        for bytes in [&member.subscription, &member.assignment] {
+            out.put_length(false, Some(bytes.len()));
+            out.put_slice(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(record: &GroupRecord) -> (Vec<u8>, Option<Vec<u8>>) {
+        let (mut key, mut value) = (BytesMut::new(), BytesMut::new());
+        record.encode_key(&mut key);
+        let has_value = record.encode_value(&mut value);
+        (key.to_vec(), has_value.then(|| value.to_vec()))
+    }
+
+    fn offset(value: Option<CommittedOffset>) -> GroupRecord {
+        GroupRecord::Offset {
+            group: "g".to_owned(),
+            topic: "tp".to_owned(),
+            partition: 7,
+            value,
+        }
+    }
+
+    fn committed() -> CommittedOffset {
+        CommittedOffset {
+            offset: 42,
+            leader_epoch: 5,
+            metadata: "m".into(),
+            commit_timestamp_ms: 0x0102,
+            expire_timestamp_ms: None,
+            topic_id: Uuid::from_u128(0xff),
+        }
+    }
+
+    fn group() -> GroupMetadata {
+        GroupMetadata {
+            protocol_type: "consumer".to_owned(),
+            generation: 3,
+            protocol: Some("range".to_owned()),
+            leader: Some("a".to_owned()),
+            state_timestamp_ms: Some(9),
+            members: vec![MemberMetadata {
+                member_id: "a".to_owned(),
+                instance_id: None,
+                client_id: "c".to_owned(),
+                client_host: "/h".to_owned(),
+                rebalance_timeout_ms: 300_000,
+                session_timeout_ms: 45_000,
+                subscription: b"s".to_vec(),
+                assignment: b"xy".to_vec(),
+            }],
+        }
+    }
+
+    /// The bytes that Apache Kafka 4.2 writes for the same commit: key 1, value 4 with the topic's id under tag 0.
+    #[test]
+    fn golden_offset() {
+        let record = offset(Some(committed()));
+        let (key, value) = encoded(&record);
+        assert_eq!(key, b"\x00\x01\x00\x01g\x00\x02tp\x00\x00\x00\x07");
+        let expected = [
+            &b"\x00\x04\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x05\x02m\x00\x00\x00\x00\x00\x00\x01\x02\x01\x00\x10"[..],
+            &[0; 15],
+            b"\xff",
+        ]
+        .concat();
+        assert_eq!(value.as_deref(), Some(&expected[..]));
+        assert_eq!(GroupRecord::decode(Some(&key), value.as_deref()), Ok(record));
+    }
+
+    /// An offset with a time of expiry is written in the one layout that has it, which lacks epoch and topic id.
+    #[test]
+    fn golden_offset_with_expiry() {
+        let (key, value) = encoded(&offset(Some(CommittedOffset {
+            expire_timestamp_ms: Some(0x0304),
+            ..committed()
+        })));
+        let expected =
+            b"\x00\x01\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x01m\x00\x00\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x00\x00\x03\x04";
+        assert_eq!(value.as_deref(), Some(&expected[..]));
+        let back = offset(Some(CommittedOffset {
+            leader_epoch: -1,
+            topic_id: Uuid::nil(),
+            expire_timestamp_ms: Some(0x0304),
+            ..committed()
+        }));
+        assert_eq!(GroupRecord::decode(Some(&key), value.as_deref()), Ok(back));
+    }
+
+    #[test]
+    fn golden_group() {
+        let record = GroupRecord::Group {
+            group: "g".to_owned(),
+            value: Some(group()),
+        };
+        let (key, value) = encoded(&record);
+        assert_eq!(key, b"\x00\x02\x00\x01g");
+        let expected = b"\x00\x03\x00\x08consumer\x00\x00\x00\x03\x00\x05range\x00\x01a\
+            \x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x01\
+            \x00\x01a\xff\xff\x00\x01c\x00\x02/h\x00\x04\x93\xe0\x00\x00\xaf\xc8\
+            \x00\x00\x00\x01s\x00\x00\x00\x02xy";
+        assert_eq!(value.as_deref(), Some(&expected[..]));
+        assert_eq!(GroupRecord::decode(Some(&key), value.as_deref()), Ok(record));
+    }
+
+    #[test]
+    fn tombstones_have_a_key_alone() {
+        for record in [
+            offset(None),
+            GroupRecord::Group {
+                group: "g".to_owned(),
+                value: None,
+            },
+        ] {
+            let (key, value) = encoded(&record);
+            assert_eq!(value, None);
+            assert_eq!(GroupRecord::decode(Some(&key), None), Ok(record));
+        }
+    }
+
+    /// Layouts that Kafka wrote in earlier versions, and the compact one of a group, are read.
+    #[test]
+    fn every_layout_of_kafka_is_read() {
+        let key = b"\x00\x00\x00\x01g\x00\x02tp\x00\x00\x00\x07";
+        for (value, epoch, expiry) in [
+            (
+                &b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x01m\x00\x00\x00\x00\x00\x00\x01\x02"[..],
+                -1,
+                None,
+            ),
+            (
+                b"\x00\x01\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x01m\x00\x00\x00\x00\x00\x00\x01\x02\xff\xff\xff\xff\xff\xff\xff\xff",
+                -1,
+                None,
+            ),
+            (
+                b"\x00\x02\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x01m\x00\x00\x00\x00\x00\x00\x01\x02",
+                -1,
+                None,
+            ),
+            (
+                b"\x00\x03\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x05\x00\x01m\x00\x00\x00\x00\x00\x00\x01\x02",
+                5,
+                None,
+            ),
+            (
+                // An unknown tag behind it is skipped.
+                b"\x00\x04\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x05\x02m\x00\x00\x00\x00\x00\x00\x01\x02\x01\x09\x01z",
+                5,
+                None,
+            ),
+        ] {
+            let expected = offset(Some(CommittedOffset {
+                leader_epoch: epoch,
+                topic_id: Uuid::nil(),
+                expire_timestamp_ms: expiry,
+                ..committed()
+            }));
+            assert_eq!(GroupRecord::decode(Some(key), Some(value)), Ok(expected), "{value:?}");
+        }
+        let key = b"\x00\x02\x00\x01g";
+        let expected = |state_timestamp_ms, rebalance_timeout_ms| {
+            let mut value = group();
+            value.state_timestamp_ms = state_timestamp_ms;
+            value.members[0].rebalance_timeout_ms = rebalance_timeout_ms;
+            Ok(GroupRecord::Group {
+                group: "g".to_owned(),
+                value: Some(value),
+            })
+        };
+        let head = b"\x00\x08consumer\x00\x00\x00\x03\x00\x05range\x00\x01a";
+        let tail = b"\x00\x00\xaf\xc8\x00\x00\x00\x01s\x00\x00\x00\x02xy";
+        let member = b"\x00\x00\x00\x01\x00\x01a\x00\x01c\x00\x02/h";
+        let v0 = [&b"\x00\x00"[..], head, member, tail].concat();
+        assert_eq!(GroupRecord::decode(Some(key), Some(&v0)), expected(None, 45_000));
+        let v1 = [&b"\x00\x01"[..], head, member, b"\x00\x04\x93\xe0", tail].concat();
+        assert_eq!(GroupRecord::decode(Some(key), Some(&v1)), expected(None, 300_000));
+        let time = b"\x00\x00\x00\x00\x00\x00\x00\x09";
+        let v2 = [&b"\x00\x02"[..], head, time, member, b"\x00\x04\x93\xe0", tail].concat();
+        assert_eq!(GroupRecord::decode(Some(key), Some(&v2)), expected(Some(9), 300_000));
+        let v4 = b"\x00\x04\x09consumer\x00\x00\x00\x03\x06range\x02a\x00\x00\x00\x00\x00\x00\x00\x09\
+            \x02\x02a\x00\x02c\x03/h\x00\x04\x93\xe0\x00\x00\xaf\xc8\x02s\x03xy\x00\x00";
+        assert_eq!(GroupRecord::decode(Some(key), Some(v4)), expected(Some(9), 300_000));
+    }
+
+    #[test]
+    fn what_is_no_record_is_an_error_and_what_is_newer_is_told_apart() {
+        assert_eq!(GroupRecord::decode(None, None), Err(RecordError::NoKey));
+        assert_eq!(
+            GroupRecord::decode(Some(b"\x00\x03\x00\x01g"), Some(b"\x00\x00")),
+            Ok(GroupRecord::Unknown(3))
+        );
+        assert_eq!(
+            GroupRecord::decode(Some(b"\x00\x02\x00\x01g"), Some(b"\x00\x05")),
+            Err(RecordError::ValueVersion(5, 2))
+        );
+        for length in 0..11 {
+            let key = &b"\x00\x01\x00\x01g\x00\x02tp\x00\x00\x00\x07"[..length];
+            assert!(GroupRecord::decode(Some(key), None).is_err());
+        }
+    }
+}

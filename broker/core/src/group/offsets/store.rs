@@ -1,0 +1,209 @@
+//! The committed offsets of the groups of one partition of `__consumer_offsets`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use strandline_wire::Uuid;
+
+/// What an entry of a map, a box and a pointer take beside what they hold, about.
+const ENTRY_BYTES: usize = 48;
+
+/// A committed offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedOffset {
+    /// The next record to read.
+    pub offset: i64,
+    /// The leader epoch of the last record that was read, -1 if unknown.
+    pub leader_epoch: i32,
+    /// What the client keeps with it.
+    pub metadata: Box<str>,
+    /// When it was committed, in milliseconds since 1970.
+    pub commit_timestamp_ms: i64,
+    /// When it expires, if the commit said so (requests of versions 2 to 4).
+    pub expire_timestamp_ms: Option<i64>,
+    /// The topic's id; nil if the record has none.
+    pub topic_id: Uuid,
+}
+
+/// Since when an offset counts as unused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiryBase {
+    /// Since it was committed.
+    Commit,
+    /// Since this moment, in milliseconds since 1970: when the group became empty.
+    Moment(i64),
+    /// It does not expire.
+    Never,
+}
+
+type Partitions = BTreeMap<i32, CommittedOffset>;
+type Topics = BTreeMap<Rc<str>, Partitions>;
+
+/// The committed offsets of many groups.
+#[derive(Debug, Default)]
+pub struct OffsetStore {
+    groups: HashMap<Box<str>, Topics>,
+    /// Most groups read the same topics: their names are kept once.
+    names: HashMap<Rc<str>, usize>,
+    count: usize,
+    bytes: usize,
+}
+
+impl CommittedOffset {
+    /// Whether it is of another topic that had the same name before.
+    pub fn is_of_other_topic(&self, topic_id: Uuid) -> bool {
+        !self.topic_id.is_nil() && !topic_id.is_nil() && self.topic_id != topic_id
+    }
+
+    fn is_expired(&self, base: ExpiryBase, now_ms: i64, retention_ms: i64) -> bool {
+        if base == ExpiryBase::Never {
+            return false;
+        }
+        if let Some(at) = self.expire_timestamp_ms {
+            return now_ms >= at;
+        }
+        let since = match base {
+            ExpiryBase::Moment(moment) => moment,
+            _ => self.commit_timestamp_ms,
+        };
+        now_ms.saturating_sub(since) >= retention_ms
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + ENTRY_BYTES / 2 + self.metadata.len()
+    }
+}
+
+impl OffsetStore {
+    /// Keeps an offset.
+    pub fn put(&mut self, group: &str, topic: &str, partition: i32, value: CommittedOffset) {
+        if !self.groups.contains_key(group) {
+            self.bytes += group.len() + ENTRY_BYTES;
+            self.groups.insert(group.into(), Topics::new());
+        }
+        let Some(topics) = self.groups.get_mut(group) else {
+            return;
+        };
+        if !topics.contains_key(topic) {
+            self.bytes += ENTRY_BYTES;
+            let name: Rc<str> = match self.names.get_key_value(topic) {
+                Some((name, _)) => name.clone(),
+                None => Rc::from(topic),
+            };
+            *self.names.entry(name.clone()).or_default() += 1;
+            topics.insert(name, Partitions::new());
+        }
+        let Some(partitions) = topics.get_mut(topic) else {
+            return;
+        };
+        self.bytes += value.bytes();
+        self.count += 1;
+        if let Some(before) = partitions.insert(partition, value) {
+            self.bytes -= before.bytes();
+            self.count -= 1;
+        }
+    }
+
+    /// Forgets an offset.
+    pub fn remove(&mut self, group: &str, topic: &str, partition: i32) -> Option<CommittedOffset> {
+        let topics = self.groups.get_mut(group)?;
+        let partitions = topics.get_mut(topic)?;
+        let removed = partitions.remove(&partition)?;
+        self.bytes -= removed.bytes();
+        self.count -= 1;
+        if partitions.is_empty() {
+            topics.remove(topic);
+            self.bytes -= ENTRY_BYTES;
+            if let Some(uses) = self.names.get_mut(topic) {
+                *uses -= 1;
+                if *uses == 0 {
+                    self.names.remove(topic);
+                }
+            }
+        }
+        if topics.is_empty() {
+            self.groups.remove(group);
+            self.bytes -= group.len() + ENTRY_BYTES;
+        }
+        Some(removed)
+    }
+
+    /// An offset.
+    pub fn get(&self, group: &str, topic: &str, partition: i32) -> Option<&CommittedOffset> {
+        self.groups.get(group)?.get(topic)?.get(&partition)
+    }
+
+    /// Every offset of a group, by topic.
+    pub fn of_group(&self, group: &str) -> impl Iterator<Item = (&str, i32, &CommittedOffset)> {
+        let topics = self.groups.get(group).into_iter().flatten();
+        topics.flat_map(|(topic, partitions)| {
+            partitions
+                .iter()
+                .map(move |(partition, offset)| (&**topic, *partition, offset))
+        })
+    }
+
+    /// Whether a group has offsets.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.groups.contains_key(group)
+    }
+
+    /// The groups that have offsets, in no order.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(|group| &**group)
+    }
+
+    /// Every offset whose topic and partition `is_gone`: group, topic, partition.
+    pub fn gone(&self, is_gone: impl Fn(&str, i32, &CommittedOffset) -> bool) -> Vec<(String, String, i32)> {
+        let mut gone = Vec::new();
+        for (group, topics) in &self.groups {
+            for (topic, partitions) in topics {
+                for (partition, offset) in partitions {
+                    if is_gone(topic, *partition, offset) {
+                        gone.push((group.to_string(), topic.to_string(), *partition));
+                    }
+                }
+            }
+        }
+        // Records written from here have the same order on every run.
+        gone.sort();
+        gone
+    }
+
+    /// The offsets of a group that have expired, and whether these are all it has. `subscribed` says of a topic whether
+    /// members read it: its offsets stay.
+    pub fn expired(
+        &self,
+        group: &str,
+        base: ExpiryBase,
+        subscribed: impl Fn(&str) -> bool,
+        now_ms: i64,
+        retention_ms: i64,
+    ) -> (Vec<(String, i32)>, bool) {
+        let mut expired = Vec::new();
+        let mut all = true;
+        for (topic, partition, offset) in self.of_group(group) {
+            if !subscribed(topic) && offset.is_expired(base, now_ms, retention_ms) {
+                expired.push((topic.to_owned(), partition));
+            } else {
+                all = false;
+            }
+        }
+        (expired, all)
+    }
+
+    /// How many offsets there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// About what they take in memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
