@@ -5,7 +5,8 @@
 //! - [`frame`]: size prefix, request and response headers. [`api`]: keys, versions, flexible or not. [`ErrorCode`].
 //! - [`batch`]: the record batch (magic 2): header, validation as Kafka does it, records, compression, building.
 //! - [`produce`], [`fetch`]: both directions, hand-written, zero-copy.
-//! - [`cold`]: every other API, decoded by `kafka-protocol` after [`guard`] has walked the bytes.
+//! - [`cold`]: every other API, decoded by `kafka-protocol` after [`guard`] has walked the bytes; [`offsets_by_id`]: two versions
+//!   that it lacks.
 //! - [`murmur2`](mod@murmur2), [`topic_name`]: Kafka's partitioner hash and its rules for topic names.
 //! - [`fuzz_entries`]: one function for each entry that takes bytes from outside.
 //!
@@ -26,6 +27,7 @@ pub mod fuzz_entries;
 pub mod grouped;
 pub mod guard;
 pub mod murmur2;
+pub mod offsets_by_id;
 pub mod primitives;
 pub mod produce;
 pub mod topic_name;

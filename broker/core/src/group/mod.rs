@@ -5,5 +5,7 @@
 //! their records, telling them what became durable.
 //!
 //! - [`classic`]: the protocol of JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+//! - [`offsets`]: what was committed, and the records that keep groups and offsets.
 
 pub mod classic;
+pub mod offsets;

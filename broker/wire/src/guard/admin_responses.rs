@@ -2,6 +2,7 @@
 
 use kafka_protocol::messages;
 
+use super::group_responses;
 use super::schema::{Schema, array_of, int8, int16, int32, int64, string, uuid};
 use crate::ApiKey;
 
@@ -17,7 +18,7 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::CreatePartitions => &CREATE_PARTITIONS,
         ApiKey::IncrementalAlterConfigs => &INCREMENTAL_ALTER_CONFIGS,
         ApiKey::ListConfigResources => &LIST_CONFIG_RESOURCES,
-        _ => return None,
+        _ => return group_responses::schema(api),
     })
 }
 

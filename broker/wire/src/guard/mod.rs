@@ -3,10 +3,12 @@
 //! `kafka-protocol` reserves memory for any element count it reads (a Metadata request of a few bytes can claim two
 //! billion topics) and keeps every unknown tagged field. So before it decodes, every length is checked against the bytes
 //! that remain, and what the decoded message will take in memory against a budget. The schemas are written out in
-//! `requests.rs`, `responses.rs` and `admin_responses.rs`; a test derives random bodies from them and checks that the generated codec reads
-//! exactly those bytes.
+//! `requests.rs` and `responses.rs`, those of the admin and group APIs in files beside them; a test derives random bodies from them and
+//! checks that the generated codec reads exactly those bytes.
 
 mod admin_responses;
+mod group_requests;
+mod group_responses;
 mod requests;
 mod responses;
 mod schema;

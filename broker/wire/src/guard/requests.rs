@@ -1,7 +1,9 @@
-//! The request schemas of the APIs served here, as Kafka 4.2 has them, in the order of the keys.
+//! The request schemas of the APIs served here, as Kafka 4.2 has them, in the order of the keys. Those of the group APIs are in
+//! [`super::group_requests`].
 
 use kafka_protocol::messages;
 
+use super::group_requests;
 use super::schema::{
     INT8, INT32, STRING, Schema, array_of, bytes, int8, int16, int32, int64, nullable_structure, string,
     structure, uuid,
@@ -30,7 +32,7 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::DescribeCluster => &DESCRIBE_CLUSTER,
         ApiKey::ListConfigResources => &LIST_CONFIG_RESOURCES,
         ApiKey::DescribeTopicPartitions => &DESCRIBE_TOPIC_PARTITIONS,
-        _ => return None,
+        _ => return group_requests::schema(api),
     })
 }
 

@@ -307,8 +307,8 @@ fn apis_and_versions_that_are_not_served_are_refused() {
         Err(WireError::UnknownApi { api_key: 4 })
     );
     assert_eq!(
-        super::check_request(11, 0, b""),
-        Err(WireError::UnknownApi { api_key: 11 })
+        super::check_request(24, 0, b""),
+        Err(WireError::UnknownApi { api_key: 24 })
     );
     let refused = Err(WireError::UnsupportedVersion {
         api_key: 3,

@@ -13,5 +13,5 @@ pub mod store;
 mod store_tests;
 
 pub use placement::{OFFSETS_TOPIC, partition_of};
-pub use record::{GroupMetadata, GroupRecord, MemberMetadata, RecordError};
+pub use record::{OffsetsRecord, RecordError};
 pub use store::{CommittedOffset, ExpiryBase, OffsetStore};

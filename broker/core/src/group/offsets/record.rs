@@ -3,11 +3,14 @@
 //! A key starts with two bytes that say what it is: 0 and 1 an offset, 2 a classic group; 3 and above belong to the newer
 //! kinds of groups. A value starts with the version of its layout. A key without a value takes what stands under it away.
 
-use bytes::{BufMut, BytesMut};
+use std::rc::Rc;
+
+use bytes::{BufMut, Bytes, BytesMut};
 use strandline_wire::primitives::{Reader, WriteExt};
 use strandline_wire::{Uuid, WireError};
 use thiserror::Error;
 
+use super::super::classic::{GroupRecord, MemberRecord};
 use super::store::CommittedOffset;
 
 const OFFSET_KEY: i16 = 1;
@@ -26,7 +29,7 @@ const NO_EXPIRY: i64 = -1;
 
 /// A record of `__consumer_offsets`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GroupRecord {
+pub enum OffsetsRecord {
     /// A committed offset, or its removal.
     Offset {
         /// Whose.
@@ -43,48 +46,10 @@ pub enum GroupRecord {
         /// Which.
         group: String,
         /// `None` takes it away.
-        value: Option<GroupMetadata>,
+        value: Option<GroupRecord>,
     },
     /// A kind of record that this version does not know, by the number its key starts with.
     Unknown(i16),
-}
-
-/// What is kept of a classic group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GroupMetadata {
-    /// For example `consumer`; empty for a group that has none.
-    pub protocol_type: String,
-    /// Counts rebalances.
-    pub generation: i32,
-    /// The chosen protocol.
-    pub protocol: Option<String>,
-    /// The member that assigns.
-    pub leader: Option<String>,
-    /// When its state changed last, in milliseconds since 1970; `None` if unknown.
-    pub state_timestamp_ms: Option<i64>,
-    /// Its members.
-    pub members: Vec<MemberMetadata>,
-}
-
-/// What is kept of a member of a classic group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MemberMetadata {
-    /// Its id.
-    pub member_id: String,
-    /// Its static name.
-    pub instance_id: Option<String>,
-    /// As its requests name it.
-    pub client_id: String,
-    /// Where it connected from.
-    pub client_host: String,
-    /// How long it may take to rejoin.
-    pub rebalance_timeout_ms: i32,
-    /// How long it may be silent.
-    pub session_timeout_ms: i32,
-    /// What it said under the chosen protocol.
-    pub subscription: Vec<u8>,
-    /// What the leader gave it.
-    pub assignment: Vec<u8>,
 }
 
 /// Why the bytes of a record are not one.
@@ -101,7 +66,7 @@ pub enum RecordError {
     Malformed(#[from] WireError),
 }
 
-impl GroupRecord {
+impl OffsetsRecord {
     /// Reads a record.
     ///
     /// # Errors
@@ -226,15 +191,17 @@ fn encode_offset(offset: &CommittedOffset, out: &mut BytesMut) {
     out.put_uuid(offset.topic_id);
 }
 
-fn decode_group(value: &[u8], kind: i16) -> Result<GroupMetadata, RecordError> {
+fn decode_group(value: &[u8], kind: i16) -> Result<GroupRecord, RecordError> {
     let mut reader = Reader::new(value);
     let (version, flexible) = value_version(&mut reader, kind)?;
-    let mut group = GroupMetadata {
-        protocol_type: reader.string(flexible, "protocol type")?.to_owned(),
+    let mut group = GroupRecord {
+        protocol_type: Some(reader.string(flexible, "protocol type")?)
+            .filter(|kind| !kind.is_empty())
+            .map(Rc::from),
         generation: reader.i32("generation")?,
-        protocol: reader.nullable_string(flexible, "protocol")?.map(str::to_owned),
-        leader: reader.nullable_string(flexible, "leader")?.map(str::to_owned),
-        state_timestamp_ms: match version {
+        protocol_name: reader.nullable_string(flexible, "protocol")?.map(Rc::from),
+        leader: reader.nullable_string(flexible, "leader")?.map(Rc::from),
+        state_since_ms: match version {
             2.. => Some(reader.i64("current state timestamp")?).filter(|timestamp| *timestamp != -1),
             _ => None,
         },
@@ -247,46 +214,40 @@ fn decode_group(value: &[u8], kind: i16) -> Result<GroupMetadata, RecordError> {
     Ok(group)
 }
 
-fn decode_member(
-    reader: &mut Reader<'_>,
-    version: i16,
-    flexible: bool,
-) -> Result<MemberMetadata, RecordError> {
-    let member_id = reader.string(flexible, "member id")?.to_owned();
-    let instance_id = match version {
-        3.. => reader.nullable_string(flexible, "group instance id")?,
-        _ => None,
+fn decode_member(reader: &mut Reader<'_>, version: i16, flexible: bool) -> Result<MemberRecord, RecordError> {
+    let member = MemberRecord {
+        member_id: reader.string(flexible, "member id")?.into(),
+        instance_id: match version {
+            3.. => reader
+                .nullable_string(flexible, "group instance id")?
+                .map(Rc::from),
+            _ => None,
+        },
+        client_id: reader.string(flexible, "client id")?.into(),
+        client_host: reader.string(flexible, "client host")?.into(),
+        rebalance_timeout_ms: match version {
+            1.. => reader.i32("rebalance timeout")?,
+            _ => -1,
+        },
+        session_timeout_ms: reader.i32("session timeout")?,
+        subscription: bytes_of(reader.nullable_bytes(flexible, "subscription")?),
+        assignment: bytes_of(reader.nullable_bytes(flexible, "assignment")?),
     };
-    let client_id = reader.string(flexible, "client id")?.to_owned();
-    let client_host = reader.string(flexible, "client host")?.to_owned();
-    let rebalance_timeout_ms = match version {
-        1.. => Some(reader.i32("rebalance timeout")?).filter(|timeout| *timeout != -1),
-        _ => None,
-    };
-    let session_timeout_ms = reader.i32("session timeout")?;
-    let subscription = reader.nullable_bytes(flexible, "subscription")?;
-    let assignment = reader.nullable_bytes(flexible, "assignment")?;
     reader.skip_tagged_fields(flexible)?;
-    Ok(MemberMetadata {
-        member_id,
-        instance_id: instance_id.map(str::to_owned),
-        client_id,
-        client_host,
-        // Versions without one are older than rebalance timeouts: the session timeout stands in.
-        rebalance_timeout_ms: rebalance_timeout_ms.unwrap_or(session_timeout_ms),
-        session_timeout_ms,
-        subscription: subscription.unwrap_or_default().to_vec(),
-        assignment: assignment.unwrap_or_default().to_vec(),
-    })
+    Ok(member)
 }
 
-fn encode_group(group: &GroupMetadata, out: &mut BytesMut) {
+fn bytes_of(bytes: Option<&[u8]>) -> Bytes {
+    Bytes::copy_from_slice(bytes.unwrap_or_default())
+}
+
+fn encode_group(group: &GroupRecord, out: &mut BytesMut) {
     out.put_i16(GROUP_VALUE);
-    out.put_string(false, &group.protocol_type);
+    out.put_string(false, group.protocol_type.as_deref().unwrap_or_default());
     out.put_i32(group.generation);
-    out.put_nullable_string(false, group.protocol.as_deref());
+    out.put_nullable_string(false, group.protocol_name.as_deref());
     out.put_nullable_string(false, group.leader.as_deref());
-    out.put_i64(group.state_timestamp_ms.unwrap_or(-1));
+    out.put_i64(group.state_since_ms.unwrap_or(-1));
     out.put_length(false, Some(group.members.len()));
     for member in &group.members {
         out.put_string(false, &member.member_id);
@@ -306,15 +267,15 @@ fn encode_group(group: &GroupMetadata, out: &mut BytesMut) {
 mod tests {
     use super::*;
 
-    fn encoded(record: &GroupRecord) -> (Vec<u8>, Option<Vec<u8>>) {
+    fn encoded(record: &OffsetsRecord) -> (Vec<u8>, Option<Vec<u8>>) {
         let (mut key, mut value) = (BytesMut::new(), BytesMut::new());
         record.encode_key(&mut key);
         let has_value = record.encode_value(&mut value);
         (key.to_vec(), has_value.then(|| value.to_vec()))
     }
 
-    fn offset(value: Option<CommittedOffset>) -> GroupRecord {
-        GroupRecord::Offset {
+    fn offset(value: Option<CommittedOffset>) -> OffsetsRecord {
+        OffsetsRecord::Offset {
             group: "g".to_owned(),
             topic: "tp".to_owned(),
             partition: 7,
@@ -333,22 +294,22 @@ mod tests {
         }
     }
 
-    fn group() -> GroupMetadata {
-        GroupMetadata {
-            protocol_type: "consumer".to_owned(),
+    fn group() -> GroupRecord {
+        GroupRecord {
+            protocol_type: Some("consumer".into()),
             generation: 3,
-            protocol: Some("range".to_owned()),
-            leader: Some("a".to_owned()),
-            state_timestamp_ms: Some(9),
-            members: vec![MemberMetadata {
-                member_id: "a".to_owned(),
+            protocol_name: Some("range".into()),
+            leader: Some("a".into()),
+            state_since_ms: Some(9),
+            members: vec![MemberRecord {
+                member_id: "a".into(),
                 instance_id: None,
-                client_id: "c".to_owned(),
-                client_host: "/h".to_owned(),
+                client_id: "c".into(),
+                client_host: "/h".into(),
                 rebalance_timeout_ms: 300_000,
                 session_timeout_ms: 45_000,
-                subscription: b"s".to_vec(),
-                assignment: b"xy".to_vec(),
+                subscription: Bytes::from_static(b"s"),
+                assignment: Bytes::from_static(b"xy"),
             }],
         }
     }
@@ -366,7 +327,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(value.as_deref(), Some(&expected[..]));
-        assert_eq!(GroupRecord::decode(Some(&key), value.as_deref()), Ok(record));
+        assert_eq!(OffsetsRecord::decode(Some(&key), value.as_deref()), Ok(record));
     }
 
     /// An offset with a time of expiry is written in the one layout that has it, which lacks epoch and topic id.
@@ -385,12 +346,12 @@ mod tests {
             expire_timestamp_ms: Some(0x0304),
             ..committed()
         }));
-        assert_eq!(GroupRecord::decode(Some(&key), value.as_deref()), Ok(back));
+        assert_eq!(OffsetsRecord::decode(Some(&key), value.as_deref()), Ok(back));
     }
 
     #[test]
     fn golden_group() {
-        let record = GroupRecord::Group {
+        let record = OffsetsRecord::Group {
             group: "g".to_owned(),
             value: Some(group()),
         };
@@ -401,21 +362,21 @@ mod tests {
             \x00\x01a\xff\xff\x00\x01c\x00\x02/h\x00\x04\x93\xe0\x00\x00\xaf\xc8\
             \x00\x00\x00\x01s\x00\x00\x00\x02xy";
         assert_eq!(value.as_deref(), Some(&expected[..]));
-        assert_eq!(GroupRecord::decode(Some(&key), value.as_deref()), Ok(record));
+        assert_eq!(OffsetsRecord::decode(Some(&key), value.as_deref()), Ok(record));
     }
 
     #[test]
     fn tombstones_have_a_key_alone() {
         for record in [
             offset(None),
-            GroupRecord::Group {
+            OffsetsRecord::Group {
                 group: "g".to_owned(),
                 value: None,
             },
         ] {
             let (key, value) = encoded(&record);
             assert_eq!(value, None);
-            assert_eq!(GroupRecord::decode(Some(&key), None), Ok(record));
+            assert_eq!(OffsetsRecord::decode(Some(&key), None), Ok(record));
         }
     }
 
@@ -457,14 +418,14 @@ mod tests {
                 expire_timestamp_ms: expiry,
                 ..committed()
             }));
-            assert_eq!(GroupRecord::decode(Some(key), Some(value)), Ok(expected), "{value:?}");
+            assert_eq!(OffsetsRecord::decode(Some(key), Some(value)), Ok(expected), "{value:?}");
         }
         let key = b"\x00\x02\x00\x01g";
-        let expected = |state_timestamp_ms, rebalance_timeout_ms| {
+        let expected = |state_since_ms, rebalance_timeout_ms| {
             let mut value = group();
-            value.state_timestamp_ms = state_timestamp_ms;
+            value.state_since_ms = state_since_ms;
             value.members[0].rebalance_timeout_ms = rebalance_timeout_ms;
-            Ok(GroupRecord::Group {
+            Ok(OffsetsRecord::Group {
                 group: "g".to_owned(),
                 value: Some(value),
             })
@@ -473,31 +434,40 @@ mod tests {
         let tail = b"\x00\x00\xaf\xc8\x00\x00\x00\x01s\x00\x00\x00\x02xy";
         let member = b"\x00\x00\x00\x01\x00\x01a\x00\x01c\x00\x02/h";
         let v0 = [&b"\x00\x00"[..], head, member, tail].concat();
-        assert_eq!(GroupRecord::decode(Some(key), Some(&v0)), expected(None, 45_000));
+        assert_eq!(OffsetsRecord::decode(Some(key), Some(&v0)), expected(None, -1));
         let v1 = [&b"\x00\x01"[..], head, member, b"\x00\x04\x93\xe0", tail].concat();
-        assert_eq!(GroupRecord::decode(Some(key), Some(&v1)), expected(None, 300_000));
+        assert_eq!(
+            OffsetsRecord::decode(Some(key), Some(&v1)),
+            expected(None, 300_000)
+        );
         let time = b"\x00\x00\x00\x00\x00\x00\x00\x09";
         let v2 = [&b"\x00\x02"[..], head, time, member, b"\x00\x04\x93\xe0", tail].concat();
-        assert_eq!(GroupRecord::decode(Some(key), Some(&v2)), expected(Some(9), 300_000));
+        assert_eq!(
+            OffsetsRecord::decode(Some(key), Some(&v2)),
+            expected(Some(9), 300_000)
+        );
         let v4 = b"\x00\x04\x09consumer\x00\x00\x00\x03\x06range\x02a\x00\x00\x00\x00\x00\x00\x00\x09\
             \x02\x02a\x00\x02c\x03/h\x00\x04\x93\xe0\x00\x00\xaf\xc8\x02s\x03xy\x00\x00";
-        assert_eq!(GroupRecord::decode(Some(key), Some(v4)), expected(Some(9), 300_000));
+        assert_eq!(
+            OffsetsRecord::decode(Some(key), Some(v4)),
+            expected(Some(9), 300_000)
+        );
     }
 
     #[test]
     fn what_is_no_record_is_an_error_and_what_is_newer_is_told_apart() {
-        assert_eq!(GroupRecord::decode(None, None), Err(RecordError::NoKey));
+        assert_eq!(OffsetsRecord::decode(None, None), Err(RecordError::NoKey));
         assert_eq!(
-            GroupRecord::decode(Some(b"\x00\x03\x00\x01g"), Some(b"\x00\x00")),
-            Ok(GroupRecord::Unknown(3))
+            OffsetsRecord::decode(Some(b"\x00\x03\x00\x01g"), Some(b"\x00\x00")),
+            Ok(OffsetsRecord::Unknown(3))
         );
         assert_eq!(
-            GroupRecord::decode(Some(b"\x00\x02\x00\x01g"), Some(b"\x00\x05")),
+            OffsetsRecord::decode(Some(b"\x00\x02\x00\x01g"), Some(b"\x00\x05")),
             Err(RecordError::ValueVersion(5, 2))
         );
         for length in 0..11 {
             let key = &b"\x00\x01\x00\x01g\x00\x02tp\x00\x00\x00\x07"[..length];
-            assert!(GroupRecord::decode(Some(key), None).is_err());
+            assert!(OffsetsRecord::decode(Some(key), None).is_err());
         }
     }
 }

@@ -98,7 +98,10 @@ fn an_expiry_of_its_own_comes_before_the_retention() {
 fn offsets_belong_to_a_topic_not_to_its_name() {
     let (old, new) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let mut held = offset(1, 0);
-    assert!(!held.is_of_other_topic(new), "a record without an id is the name's");
+    assert!(
+        !held.is_of_other_topic(new),
+        "a record without an id is the name's"
+    );
     held.topic_id = old;
     assert!(held.is_of_other_topic(new));
     assert!(!held.is_of_other_topic(old));
