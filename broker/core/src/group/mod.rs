@@ -5,7 +5,9 @@
 //! their records, telling them what became durable.
 //!
 //! - [`classic`]: the protocol of JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+//! - [`consumer`]: the protocol of ConsumerGroupHeartbeat (KIP-848).
 //! - [`offsets`]: what was committed, and the records that keep groups and offsets.
 
 pub mod classic;
+pub mod consumer;
 pub mod offsets;
