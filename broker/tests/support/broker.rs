@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 
 use super::client::Client;
@@ -198,19 +198,22 @@ impl Broker {
 
     /// Asks it to stop, and waits for that.
     pub fn stop(&mut self) -> ExitStatus {
-        terminate(self.child.as_ref().expect("the broker runs"));
-        let mut child = self.child.take().expect("the broker runs");
-        let end = Instant::now() + EXIT_MAX;
-        loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                return status;
-            }
-            if Instant::now() > end {
-                let _ = child.kill();
-                panic!("the broker did not stop:\n{}", self.log());
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        let child = self.child.as_mut().expect("the broker runs");
+        terminate(child);
+        let (ended, end) = mpsc::channel();
+        let pid = Pid::from_child(child);
+        std::thread::spawn(move || {
+            // It is left for `wait` to take: until then its id is no other process's.
+            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+            let _ = ended.send(());
+        });
+        if end.recv_timeout(EXIT_MAX).is_err() {
+            // Ended when this value is dropped.
+            panic!("the broker did not stop:\n{}", self.log());
         }
+        let status = child.wait().unwrap();
+        self.child = None;
+        status
     }
 
     /// Whether the process still runs.
