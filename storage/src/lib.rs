@@ -47,7 +47,7 @@ pub mod types;
 pub use budget::{MemoryBudget, Reservation};
 pub use error::{AppendError, OpenError, ReadError, Stopped, StoreError};
 pub use log::{Appended, BatchSlice, Log, ReadRequest, ReadResult, SegmentInfo, TimestampOffset};
-pub use options::{LogSettings, MEMORY_BYTES_MIN, StoreOptions};
+pub use options::{JOURNAL_BYTES_MIN, LogSettings, MEMORY_BYTES_MIN, StoreOptions};
 pub use stats::StoreStats;
 pub use store::{RecoveryReport, Store, StoreObserver};
 pub use types::{LogId, Offset, Sequence, TopicPartitionId};

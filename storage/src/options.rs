@@ -5,6 +5,9 @@ use std::path::PathBuf;
 /// Files of a journal ring.
 pub const JOURNAL_FILES: u32 = 8;
 
+/// The least journal: an entry is at most a quarter of one of its files, and must hold an extent's piece.
+pub const JOURNAL_BYTES_MIN: u64 = 64 * 1024 * JOURNAL_FILES as u64;
+
 /// The default of `strandline.direct.bytes`.
 pub const DIRECT_BYTES_DEFAULT: usize = 256 * 1024;
 

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use strandline_runtime::SocketAddr;
 use strandline_runtime::runtime::IpAddr;
 
 use super::broker::{Advertised, Listener};
 use super::error::ConfigError;
 use super::hosts;
+
+/// Ports that there are.
+const PORTS: u32 = 1 << 16;
 
 /// `NAME://host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +144,50 @@ fn check_distinct(listeners: &[ListenerAddress]) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// Checks that every port of every shard is another one, HTTP's too, and that no advertised one lies beyond the last.
+///
+/// # Errors
+/// Which two meet, and on which port.
+pub fn check_ports(listeners: &[Listener], http: Option<SocketAddr>, shards: u32) -> Result<(), ConfigError> {
+    let of_listeners = listeners
+        .iter()
+        .map(|listener| (listener.name.as_str(), listener.bind, listener.base_port, shards));
+    let of_http = http.map(|http| ("HTTP", http.ip(), http.port(), 1));
+    let taken: Vec<_> = of_listeners
+        .chain(of_http)
+        .filter(|(_, _, port, _)| *port != 0)
+        .collect();
+    for (index, (name, bind, port, count)) in taken.iter().enumerate() {
+        for (other, other_bind, other_port, other_count) in &taken[..index] {
+            let first = *port.max(other_port);
+            let meet = u32::from(first) < u32::from(*port) + count
+                && u32::from(first) < u32::from(*other_port) + other_count;
+            if meet && same_socket(*bind, *other_bind) {
+                return Err(ConfigError::Conflict(format!(
+                    "{other} and {name} both need port {first}: a listener has one port a shard, from its own on; keep \
+                     {shards} between them"
+                )));
+            }
+        }
+    }
+    for listener in listeners {
+        if let Advertised::BasePort { base_port, .. } = listener.advertised
+            && u32::from(base_port) + shards > PORTS
+        {
+            return Err(ConfigError::Conflict(format!(
+                "'advertised.listeners': {shards} shards are told with the ports from {base_port} on, which end at 65535"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether sockets on one port of these addresses exclude each other. One on every IPv6 address takes IPv4's too.
+fn same_socket(left: IpAddr, right: IpAddr) -> bool {
+    let covers = |wide: IpAddr, other: IpAddr| wide.is_unspecified() && (wide.is_ipv6() || other.is_ipv4());
+    left == right || covers(left, right) || covers(right, left)
+}
+
 fn check_reachable(advertised: &ListenerAddress) -> Result<(), ConfigError> {
     let unspecified = advertised
         .host
@@ -164,7 +212,7 @@ fn resolve_one(
 ) -> Result<Listener, ConfigError> {
     check_protocol(&listener.name, keys.protocols)?;
     let ListenerAddress { name, host, port } = listener;
-    if port != 0 && u32::from(port) + shards > u32::from(u16::MAX) + 1 {
+    if port != 0 && u32::from(port) + shards > PORTS {
         return Err(ConfigError::Conflict(format!(
             "listener {name}: {shards} shards need the ports from {port} on, which end at 65535"
         )));
@@ -282,6 +330,39 @@ mod tests {
                 .to_string()
                 .contains("one item a shard")
         );
+    }
+
+    #[test]
+    fn ports_that_meet_are_refused() {
+        let check = |list: &str, http: Option<&str>, shards: u32| {
+            let listeners = resolve(keys(list), shards).unwrap();
+            check_ports(&listeners, http.map(|http| http.parse().unwrap()), shards)
+                .map_err(|error| error.to_string())
+        };
+        let near = "PLAINTEXT://127.0.0.1:9092,OUTSIDE://127.0.0.1:9094";
+        assert_eq!(check(near, None, 2), Ok(()));
+        let error = check(near, None, 3).unwrap_err();
+        assert!(
+            error.starts_with("PLAINTEXT and OUTSIDE both need port 9094"),
+            "{error}"
+        );
+        assert!(check("PLAINTEXT://127.0.0.1:9094,OUTSIDE://127.0.0.1:9092", None, 3).is_err());
+        assert_eq!(
+            check("PLAINTEXT://127.0.0.1:9092,OUTSIDE://127.0.0.2:9093", None, 3),
+            Ok(())
+        );
+        let plain = "PLAINTEXT://127.0.0.1:9092";
+        assert!(check(plain, Some("127.0.0.1:9093"), 2).is_err());
+        assert!(check(plain, Some("0.0.0.0:9093"), 2).is_err());
+        assert!(check(plain, Some("[::]:9093"), 2).is_err());
+        assert_eq!(check(plain, Some("[::1]:9093"), 2), Ok(()));
+        assert_eq!(check(plain, Some("127.0.0.1:9094"), 2), Ok(()));
+        assert_eq!(check("PLAINTEXT://127.0.0.1:0", Some("127.0.0.1:0"), 2), Ok(()));
+        let mut far = keys(plain);
+        far.advertised = Some("PLAINTEXT://a:65534");
+        let told = |shards| check_ports(&resolve(far, shards).unwrap(), None, shards);
+        assert_eq!(told(2), Ok(()));
+        assert!(told(3).unwrap_err().to_string().contains("end at 65535"));
     }
 
     #[test]

@@ -136,6 +136,8 @@ pub fn resolve(
         },
         shards,
     )?;
+    let http_address = http_address(&read, listeners[0].base_port)?;
+    listeners::check_ports(&listeners, http_address, shards)?;
     let memory = memory(settings, shards, machine)?;
     let idle_ms: i64 = read.number("connections.max.idle.ms")?;
     let direct_bytes = read.number("strandline.direct.bytes")?;
@@ -147,7 +149,7 @@ pub fn resolve(
             .get("broker.rack")
             .map_or_else(|| format!("node-{}", identity.node_id), str::to_owned),
         log_dirs: identity.log_dirs.clone(),
-        http_address: http_address(&read, listeners[0].base_port)?,
+        http_address,
         cores: if read.flag("strandline.shard.pin") {
             machine.cores.clone()
         } else {
@@ -307,6 +309,8 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use strandline_core::config::{Scope, check_value, lookup};
+
     use super::*;
     use crate::config::sources::Origin;
 
@@ -353,6 +357,14 @@ mod tests {
         assert_eq!(config.journal_bytes, 16 << 20);
         assert!(config.shard_budget_bytes() >= strandline_storage::MEMORY_BYTES_MIN);
         assert!(resolved(&[("strandline.shard.io.memory.bytes", "1073741824")], 4).is_err());
+    }
+
+    #[test]
+    fn the_table_and_the_storage_agree_on_the_least_journal() {
+        let key = lookup(Scope::Broker, "strandline.journal.bytes").unwrap();
+        let least = strandline_storage::JOURNAL_BYTES_MIN;
+        assert!(check_value(key, &least.to_string()).is_ok());
+        assert!(check_value(key, &(least - 1).to_string()).is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::format::checkpoint::{Checkpoint, Incarnation, ReplayStart};
 use crate::format::names;
 use crate::journal::writer;
 use crate::log::extent;
-use crate::options::{JOURNAL_FILES, MEMORY_BYTES_MIN, StoreOptions};
+use crate::options::{JOURNAL_BYTES_MIN, JOURNAL_FILES, MEMORY_BYTES_MIN, StoreOptions};
 use crate::recovery::{Recovered, apply::Replay, io, recover};
 use crate::segment::files::Files;
 use crate::segment::read_ahead::ReadAhead;
@@ -27,8 +27,6 @@ use crate::stats::Counters;
 
 /// Journal files that format fills with zeroes; the rest follow in the background.
 const FILES_FILLED_AT_FORMAT: u32 = 2;
-/// The smallest journal file: an entry is at most a quarter of it and must hold an extent's piece.
-const JOURNAL_FILE_BYTES_MIN: u64 = 64 * 1024;
 
 impl<R: Runtime, D: Disk> Store<R, D> {
     /// Makes an empty store in a directory, which must exist, its own name being durable already.
@@ -270,12 +268,10 @@ fn journal_file_bytes(options: &StoreOptions) -> Result<u64, OpenError> {
         )));
     }
     let ring = options.journal_bytes.min(options.memory_bytes / 2);
-    let file = ring / u64::from(JOURNAL_FILES) / (4 * PAGE as u64) * (4 * PAGE as u64);
-    if file < JOURNAL_FILE_BYTES_MIN {
+    if ring < JOURNAL_BYTES_MIN {
         return Err(OpenError::BadOptions(format!(
-            "a journal of {ring} bytes is below the least of {}",
-            JOURNAL_FILE_BYTES_MIN * u64::from(JOURNAL_FILES)
+            "a journal of {ring} bytes is below the least of {JOURNAL_BYTES_MIN}"
         )));
     }
-    Ok(file)
+    Ok(ring / u64::from(JOURNAL_FILES) / (4 * PAGE as u64) * (4 * PAGE as u64))
 }

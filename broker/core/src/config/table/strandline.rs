@@ -22,7 +22,8 @@ pub(super) const KEYS: &[Key] = &[
              shard. A shard needs 32 MiB.",
         ),
     Key::broker("strandline.journal.bytes", Kind::Long, None)
-        .at_least(1)
+        // The storage's own least.
+        .at_least(512 << 10)
         .doc(
             "Size of each shard's journal. By default 128 MiB; never more than half of the shard's \
              memory, since a replay must fit.",
