@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -24,17 +24,41 @@ fn run(directory: &Path, arguments: &[&str]) -> Output {
     strandline(directory, arguments).output().unwrap()
 }
 
-/// Exit code 2, nothing on stdout, and one line on stderr, which is given back.
+/// Starts a node that gets ready.
+fn served(directory: &Path, arguments: &[&str]) -> Child {
+    let mut child = strandline(directory, arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut seen = Vec::new();
+    let mut byte = [0];
+    while byte != *b"\n" && stdout.read(&mut byte).unwrap() == 1 {
+        seen.extend(byte);
+    }
+    assert!(seen.starts_with(b"ready: "), "{}", String::from_utf8_lossy(&seen));
+    child
+}
+
+fn stop(mut child: Child) {
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// Exit code 2, nothing on stdout, and one line on stderr that tells an error, which is given back.
 fn refused(directory: &Path, arguments: &[&str]) -> String {
     let output = run(directory, arguments);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(output.stdout.is_empty());
+    assert!(!stderr.contains("ERROR"), "{stderr}");
     let lines: Vec<&str> = stderr
         .lines()
         .filter(|line| line.starts_with("strandline: "))
         .collect();
     assert_eq!(lines.len(), 1, "{stderr}");
+    assert!(stderr.ends_with(&format!("{}\n", lines[0])), "{stderr}");
     lines[0].to_owned()
 }
 
@@ -142,6 +166,92 @@ fn directories_that_are_not_this_nodes() {
     );
 }
 
+/// Every shard but the first one that failed logged an error of its own before the last line.
+#[test]
+fn shards_that_cannot_start_are_told_in_one_line() {
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let three = [
+        "--data-dir",
+        "data",
+        "--shards",
+        "3",
+        "--port",
+        "0",
+        "--http-port",
+        "0",
+        "--set",
+        "strandline.memory.bytes=100663296",
+    ];
+    stop(served(root.path(), &three));
+    for shard in 0..3 {
+        for slot in 0..2 {
+            fs::remove_file(root.path().join(format!("data/shard-{shard}/checkpoint-{slot}"))).unwrap();
+        }
+    }
+    assert!(refused(root.path(), &three).contains("holds no store"));
+}
+
+/// What the start would refuse for the configuration alone, `--check-config` refuses too.
+#[test]
+fn a_checked_configuration_starts() {
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let near = "listeners=PLAINTEXT://127.0.0.1:29092,B://127.0.0.1:29093";
+    for (arguments, text) in [
+        (
+            &["--set", "strandline.journal.bytes=524287"][..],
+            "'strandline.journal.bytes': it must be at least 524288",
+        ),
+        (
+            &[
+                "--shards",
+                "2",
+                "--set",
+                near,
+                "--set",
+                "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
+            ],
+            "PLAINTEXT and B both need port 29093",
+        ),
+        (
+            &["--shards", "2", "--port", "29092", "--http-port", "29093"],
+            "PLAINTEXT and HTTP both need port 29093",
+        ),
+        (
+            &[
+                "--shards",
+                "2",
+                "--set",
+                "advertised.listeners=PLAINTEXT://h:65535",
+            ],
+            "end at 65535",
+        ),
+    ] {
+        let line = refused(root.path(), &[arguments, &["--check-config"]].concat());
+        assert!(line.contains(text), "{arguments:?}: {line}");
+    }
+    let least = [
+        "--data-dir",
+        "data",
+        "--shards",
+        "1",
+        "--port",
+        "0",
+        "--http-port",
+        "0",
+        "--set",
+        "strandline.memory.bytes=33554432",
+        "--set",
+        "strandline.journal.bytes=524288",
+        "--set",
+        "strandline.shard.io.memory.bytes=4194304",
+        "--set",
+        "strandline.shard.ring.depth=32",
+    ];
+    let checked = run(root.path(), &[&least[..], &["--check-config"]].concat());
+    assert_eq!(checked.status.code(), Some(0));
+    stop(served(root.path(), &least));
+}
+
 /// Too few descriptors were found out by a panic, or once a shard could not open a segment.
 #[test]
 fn too_few_descriptors() {
@@ -234,21 +344,9 @@ fn a_second_process_is_refused_and_the_first_stops_cleanly() {
         "--set",
         "strandline.memory.bytes=33554432",
     ];
-    let mut first = strandline(root.path(), &small)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut stdout = first.stdout.take().unwrap();
-    let mut seen = Vec::new();
-    let mut byte = [0];
-    while byte != *b"\n" && stdout.read(&mut byte).unwrap() == 1 {
-        seen.extend(byte);
-    }
-    assert!(seen.starts_with(b"ready: "), "{}", String::from_utf8_lossy(&seen));
+    let first = served(root.path(), &small);
     assert!(refused(root.path(), &small).contains("another process has it open"));
     let other_node = [&small[..], &["--node-id", "2"]].concat();
     assert!(refused(root.path(), &other_node).contains("it belongs to node 1"));
-    kill_process(Pid::from_child(&first), Signal::TERM).unwrap();
-    assert_eq!(first.wait().unwrap().code(), Some(0));
+    stop(first);
 }

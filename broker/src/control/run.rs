@@ -61,6 +61,16 @@ pub enum NodeFailure {
     },
 }
 
+impl NodeFailure {
+    /// Whether the node had been ready when it happened.
+    pub fn while_running(&self) -> bool {
+        match self {
+            Self::Shard { .. } | Self::Quorum(_) => true,
+            Self::Start { .. } | Self::Registration(_) | Self::QuorumBehindLogs { .. } => false,
+        }
+    }
+}
+
 /// Makes a node's registration from what its shards bound.
 pub type Register = Box<dyn FnOnce(&[StartedShard]) -> NodeRegistration>;
 
@@ -191,15 +201,15 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             }
             Report::Ended { shard, result } => {
                 self.shards.ended(shard);
-                if let Err(reason) = result {
-                    self.fail(match self.phase {
-                        Phase::Starting => NodeFailure::Start { shard, reason },
-                        _ => NodeFailure::Shard { shard, reason },
-                    });
-                } else if !matches!(self.phase, Phase::Stopping) {
-                    let reason = "it ended without being told to".to_owned();
-                    self.fail(NodeFailure::Shard { shard, reason });
-                }
+                let reason = match result {
+                    Ok(()) if matches!(self.phase, Phase::Stopping) => return,
+                    Ok(()) => "it ended without being told to".to_owned(),
+                    Err(reason) => reason,
+                };
+                self.fail(match self.was_ready() {
+                    true => NodeFailure::Shard { shard, reason },
+                    false => NodeFailure::Start { shard, reason },
+                });
             }
             Report::Stop => self.stop(),
         }
@@ -298,14 +308,23 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             }
             Err(QuorumError::Full(text)) => Err(ControlError::Storage(text)),
             Err(error) => {
-                self.fail(error.into());
+                self.fail(match self.was_ready() {
+                    true => error.into(),
+                    false => NodeFailure::Registration(error.to_string()),
+                });
                 Err(ControlError::Stopping)
             }
         }
     }
 
+    /// Whether it was announced that the node serves.
+    fn was_ready(&self) -> bool {
+        self.ready.is_none()
+    }
+
     fn fail(&mut self, failure: NodeFailure) {
-        if !matches!(self.phase, Phase::Starting) {
+        // Why a node does not start is said once, as the last line of the process. One that served takes its time to stop.
+        if self.was_ready() {
             tracing::error!("stopping: {failure}");
         }
         self.failure.get_or_insert(failure);

@@ -242,7 +242,61 @@ fn a_shard_that_cannot_start_stops_the_node() {
             .ended(refused.shard, Err("port 9094 is in use".into()));
         node.control.run().await
     });
-    assert_eq!(ended.unwrap_err().to_string(), "shard 2: port 9094 is in use");
+    let failure = ended.unwrap_err();
+    assert_eq!(failure.to_string(), "shard 2: port 9094 is in use");
+    assert!(!failure.while_running());
+}
+
+/// It counted as a failure of a node that runs from the moment that all shards listened.
+#[test]
+fn a_shard_that_ends_before_the_node_is_ready_counts_as_a_failed_start() {
+    for ready in [false, true] {
+        let simulation = Simulation::new(1);
+        let runtime = simulation.runtime("node");
+        let ended = simulation.run_until(async move {
+            let mut node = node(
+                &runtime,
+                Database::open_backend(|| Ok(InMemoryBackend::new())).unwrap(),
+            )
+            .await;
+            let fails = node.shards.pop().unwrap();
+            run_shards(&runtime, node.shards);
+            let (announced, task) = (node.ready, runtime.clone());
+            runtime.spawn(Queue::Latency, async move {
+                let context = fails;
+                let (control, number) = (context.control.clone(), context.shard);
+                if ready {
+                    task.spawn(Queue::Latency, shard(task.clone(), context, Seen::default()));
+                    announced.await.unwrap();
+                } else {
+                    let mut mailbox = context.mailbox;
+                    let addresses = vec![SocketAddr::from(([127, 0, 0, 1], 40_002))];
+                    let metadata_offset = MetadataOffset(0);
+                    control.started(
+                        number,
+                        StartedShard {
+                            addresses,
+                            metadata_offset,
+                        },
+                    );
+                    assert!(matches!(
+                        mailbox.receive().await,
+                        Some(ShardMessage::ImageChanged)
+                    ));
+                }
+                control.ended(number, Err("it broke".into()));
+            });
+            node.control.run().await
+        });
+        let failure = ended.unwrap_err();
+        assert_eq!(failure.while_running(), ready);
+        let text = if ready {
+            "shard 2 stopped: it broke"
+        } else {
+            "shard 2: it broke"
+        };
+        assert_eq!(failure.to_string(), text);
+    }
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub enum StartError {
 impl StartError {
     /// Whether the node had started when it happened.
     pub fn while_running(&self) -> bool {
-        matches!(self, Self::Failed(failure) if !matches!(failure, NodeFailure::Start { .. }))
+        matches!(self, Self::Failed(failure) if failure.while_running())
     }
 }
 
