@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+use super::ClassicGroup;
 use super::state::GroupState;
 
 /// A group as DescribeGroups answers it.
@@ -46,4 +47,54 @@ pub enum OffsetExpiry {
     SinceCommit,
     /// Nothing expires now.
     Never,
+}
+
+impl ClassicGroup {
+    /// The group as DescribeGroups answers it. Members' metadata is told only while the group is stable.
+    pub fn describe(&self) -> GroupDescription {
+        let protocol = match self.state {
+            GroupState::Stable => self.protocol_name.clone(),
+            _ => None,
+        };
+        let members = self.members.iter().map(|(_, member)| MemberDescription {
+            member_id: member.id.clone(),
+            instance_id: member.instance_id.clone(),
+            client_id: member.profile.client_id.clone(),
+            client_host: member.profile.client_host.clone(),
+            metadata: protocol
+                .as_ref()
+                .map_or_else(Bytes::new, |protocol| member.metadata(protocol)),
+            assignment: member.assignment.clone(),
+        });
+        GroupDescription {
+            state: self.state,
+            protocol_type: self.protocol_type.clone().unwrap_or_default(),
+            members: members.collect(),
+            protocol_name: protocol.unwrap_or_default(),
+        }
+    }
+
+    /// Whether a member may be reading a topic; true for every topic while its members' metadata cannot be read.
+    pub fn is_subscribed_to(&self, topic: &str) -> bool {
+        match &self.subscribed_topics {
+            Some(topics) => topics.contains(topic),
+            None => self.uses_consumer_protocol(),
+        }
+    }
+
+    /// From when on the retention of its offsets counts.
+    pub fn offset_expiry(&self) -> OffsetExpiry {
+        if self.protocol_type.is_none() {
+            return OffsetExpiry::SinceCommit;
+        }
+        match self.state {
+            GroupState::Empty => self
+                .state_since_ms
+                .map_or(OffsetExpiry::SinceCommit, OffsetExpiry::Since),
+            GroupState::Stable if self.uses_consumer_protocol() && self.subscribed_topics.is_some() => {
+                OffsetExpiry::SinceCommit
+            }
+            _ => OffsetExpiry::Never,
+        }
+    }
 }

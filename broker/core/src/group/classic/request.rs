@@ -39,7 +39,7 @@ pub struct JoinRequest {
     pub client_host: Rc<str>,
     /// How long the member may be silent, in milliseconds.
     pub session_timeout_ms: i32,
-    /// How long it needs to rejoin, in milliseconds; of no meaning in version 0, where the session timeout stands in.
+    /// How long it needs to rejoin, in milliseconds; if not positive, and in version 0, the session timeout stands in.
     pub rebalance_timeout_ms: i32,
     /// The kind of group, for example `consumer`.
     pub protocol_type: Rc<str>,
@@ -76,9 +76,10 @@ impl JoinRequest {
         self.version >= JOIN_MAY_SKIP_ASSIGNMENT
     }
 
-    /// The rebalance timeout that counts.
+    /// The rebalance timeout that counts. Without one the session timeout stands in: with none at all, members would be
+    /// dropped from each rebalance before they could take part, and evict each other for ever.
     pub(super) fn effective_rebalance_timeout_ms(&self) -> i32 {
-        if self.version == 0 {
+        if self.version == 0 || self.rebalance_timeout_ms <= 0 {
             self.session_timeout_ms
         } else {
             self.rebalance_timeout_ms
