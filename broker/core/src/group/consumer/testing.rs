@@ -1,12 +1,212 @@
 //! What the tests of this module share.
 
+use std::collections::BTreeMap;
+
 use strandline_wire::Uuid;
 
 use super::assignment::Assignment;
+use super::record::{ConsumerRecord, decode, encode};
+use super::request::{
+    ConsumerGroupConfig, Effects, FencedMember, GroupError, HeartbeatAnswer, HeartbeatRequest, JOIN_EPOCH,
+    LEAVE_EPOCH,
+};
+use super::state::ConsumerGroup;
+use super::topics::{TopicImage, TopicInfo};
 
 pub(crate) fn assignment(topics: &[(Uuid, &[i32])]) -> Assignment {
     topics
         .iter()
         .flat_map(|(topic, partitions)| partitions.iter().map(move |partition| (*topic, *partition)))
         .collect()
+}
+
+/// Topics made up by a test.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Topics {
+    topics: BTreeMap<String, TopicInfo>,
+    version: i64,
+}
+
+impl Topics {
+    pub(crate) fn new(topics: &[(&str, i32)]) -> Self {
+        let mut image = Self::default();
+        for (name, partitions) in topics {
+            image.create(name, *partitions);
+        }
+        image
+    }
+
+    /// Makes a topic; its id is new.
+    pub(crate) fn create(&mut self, name: &str, partitions: i32) -> Uuid {
+        self.version += 1;
+        let id = Uuid::from_u128(self.version as u128);
+        let info = TopicInfo { id, partitions };
+        assert!(self.topics.insert(name.to_owned(), info).is_none());
+        id
+    }
+
+    pub(crate) fn grow(&mut self, name: &str, partitions: i32) {
+        self.version += 1;
+        self.topics.get_mut(name).unwrap().partitions = partitions;
+    }
+
+    pub(crate) fn delete(&mut self, name: &str) {
+        self.version += 1;
+        self.topics.remove(name).unwrap();
+    }
+
+    pub(crate) fn id(&self, name: &str) -> Uuid {
+        self.topics[name].id
+    }
+}
+
+impl TopicImage for Topics {
+    fn version(&self) -> i64 {
+        self.version
+    }
+
+    fn topic(&self, name: &str) -> Option<TopicInfo> {
+        self.topics.get(name).copied()
+    }
+
+    fn topic_name(&self, id: Uuid) -> Option<&str> {
+        let found = self.topics.iter().find(|(_, info)| info.id == id);
+        found.map(|(name, _)| name.as_str())
+    }
+
+    fn for_each_name(&self, visit: &mut dyn FnMut(&str)) {
+        self.topics.keys().for_each(|name| visit(name));
+    }
+}
+
+/// A group with its topics, its clock, and the log of what it stored.
+pub(crate) struct Rig {
+    pub(crate) group: ConsumerGroup,
+    pub(crate) config: ConsumerGroupConfig,
+    pub(crate) topics: Topics,
+    pub(crate) now_ms: i64,
+    pub(crate) log: Vec<ConsumerRecord>,
+    /// The records of the last step.
+    pub(crate) last: Vec<ConsumerRecord>,
+}
+
+impl Rig {
+    pub(crate) fn new(topics: &[(&str, i32)]) -> Self {
+        Self {
+            group: ConsumerGroup::new("g"),
+            config: ConsumerGroupConfig::default(),
+            topics: Topics::new(topics),
+            now_ms: 1_000_000,
+            log: Vec::new(),
+            last: Vec::new(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, request: &HeartbeatRequest<'_>) -> Result<HeartbeatAnswer, GroupError> {
+        let effects = self
+            .group
+            .heartbeat(self.now_ms, &self.config, request, &self.topics);
+        if effects.answer.is_err() {
+            assert_eq!(effects.records, [], "a refusal changes nothing");
+        }
+        self.store(effects)
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&mut self, ms: i64) -> Vec<FencedMember> {
+        self.now_ms += ms;
+        let effects = self.group.tick(self.now_ms, &self.topics);
+        self.store(effects)
+    }
+
+    fn store<A>(&mut self, effects: Effects<A>) -> A {
+        assert_eq!(effects.deadline_ms, self.group.deadline_ms());
+        self.last = effects.records;
+        self.log.extend(self.last.iter().cloned());
+        self.check();
+        effects.answer
+    }
+
+    /// The group from its bytes, whole or compacted, is this group.
+    pub(crate) fn check(&self) {
+        let view = self.group.view();
+        assert_eq!(replayed(&self.log).view(), view);
+        assert_eq!(replayed(&compacted(&self.log)).view(), view);
+    }
+
+    /// The broker stops and starts again.
+    pub(crate) fn restart(&mut self) {
+        self.group = replayed(&self.log);
+        self.group.loaded(self.now_ms, &self.config);
+    }
+
+    pub(crate) fn join(&mut self, id: &str, topics: &[&str]) -> HeartbeatAnswer {
+        self.send(&join(id, topics)).unwrap()
+    }
+
+    /// A heartbeat that says nothing new.
+    pub(crate) fn beat(&mut self, id: &str, epoch: i32) -> HeartbeatAnswer {
+        self.send(&beat(id, epoch)).unwrap()
+    }
+
+    /// A heartbeat that says what the member owns.
+    pub(crate) fn own(&mut self, id: &str, epoch: i32, owned: &[(Uuid, &[i32])]) -> HeartbeatAnswer {
+        self.send(&HeartbeatRequest {
+            owned: Some(assignment(owned)),
+            ..beat(id, epoch)
+        })
+        .unwrap()
+    }
+
+    pub(crate) fn leave(&mut self, id: &str) -> HeartbeatAnswer {
+        self.beat(id, LEAVE_EPOCH)
+    }
+}
+
+pub(crate) fn replayed(log: &[ConsumerRecord]) -> ConsumerGroup {
+    let mut group = ConsumerGroup::new("g");
+    for record in log {
+        let (key, value) = encode("g", record);
+        let (id, decoded) = decode(&key, value.as_deref()).unwrap().unwrap();
+        assert_eq!((&*id, &decoded), ("g", record));
+        group.replay(&decoded);
+    }
+    group
+}
+
+/// What compaction leaves: the last record of each key, tombstones gone.
+pub(crate) fn compacted(log: &[ConsumerRecord]) -> Vec<ConsumerRecord> {
+    let mut last = BTreeMap::new();
+    for (place, record) in log.iter().enumerate() {
+        let (key, value) = encode("g", record);
+        last.insert(key, (place, value.is_some()));
+    }
+    let mut places: Vec<usize> = last
+        .values()
+        .filter(|(_, kept)| *kept)
+        .map(|(place, _)| *place)
+        .collect();
+    places.sort_unstable();
+    places.into_iter().map(|place| log[place].clone()).collect()
+}
+
+pub(crate) fn beat(id: &str, epoch: i32) -> HeartbeatRequest<'_> {
+    HeartbeatRequest {
+        version: 1,
+        member_id: id,
+        member_epoch: epoch,
+        rebalance_timeout_ms: -1,
+        client_id: "client",
+        client_host: "/127.0.0.1",
+        ..HeartbeatRequest::default()
+    }
+}
+
+pub(crate) fn join<'a>(id: &'a str, topics: &[&'a str]) -> HeartbeatRequest<'a> {
+    HeartbeatRequest {
+        rebalance_timeout_ms: 60_000,
+        topic_names: Some(topics.to_vec()),
+        owned: Some(Assignment::default()),
+        ..beat(id, JOIN_EPOCH)
+    }
 }

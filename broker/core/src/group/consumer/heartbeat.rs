@@ -1,0 +1,452 @@
+//! ConsumerGroupHeartbeat: the member is created or brought up to date, the target computed again if the group changed,
+//! and the member moved a step towards it.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use strandline_wire::{ErrorCode, Uuid};
+
+use super::assignment::Assignment;
+use super::assignor::{Assignor, AssignorMember, PartitionCounts};
+use super::reconcile::Reconciliation;
+use super::record::{ConsumerRecord, CurrentAssignment, GroupEpoch, MemberId, MemberMetadata, MemberState};
+use super::request::{
+    ConsumerGroupConfig, Effects, GroupError, HeartbeatAnswer, HeartbeatRequest, JOIN_EPOCH, LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+};
+use super::state::{ConsumerGroup, Member, session_timeout_ms};
+use super::topics::{TopicImage, metadata_hash};
+
+/// Whom a heartbeat is about.
+enum Subject {
+    /// A member.
+    Known,
+    /// Nobody yet.
+    New,
+    /// The next life of a static member that left for a while.
+    Replaces(MemberId),
+}
+
+impl ConsumerGroup {
+    /// A ConsumerGroupHeartbeat, joining and leaving included.
+    ///
+    /// `image` has the topics that the sender may describe. After a refusal of a group's first heartbeat the group does
+    /// not [`exist`](Self::exists), and its machine is to be dropped.
+    pub fn heartbeat(
+        &mut self,
+        now_ms: i64,
+        config: &ConsumerGroupConfig,
+        request: &HeartbeatRequest<'_>,
+        image: &dyn TopicImage,
+    ) -> Effects<Result<HeartbeatAnswer, GroupError>> {
+        let mut records = Vec::new();
+        let answer = match request.validate(&self.id, config) {
+            Err(error) => Err(error),
+            Ok(()) if matches!(request.member_epoch, LEAVE_EPOCH | LEAVE_STATIC_EPOCH) => {
+                self.leave(request, image, &mut records)
+            }
+            Ok(()) => self.advance(now_ms, config, request, image, &mut records),
+        };
+        self.effects(records, answer)
+    }
+
+    /// Everything that can refuse the request comes first: once a record is out, the group has changed.
+    fn advance(
+        &mut self,
+        now_ms: i64,
+        config: &ConsumerGroupConfig,
+        request: &HeartbeatRequest<'_>,
+        image: &dyn TopicImage,
+        records: &mut Vec<ConsumerRecord>,
+    ) -> Result<HeartbeatAnswer, GroupError> {
+        let id: MemberId = match request.member_id {
+            "" => request.new_member_id.into(),
+            id => match self.members.get_key_value(id) {
+                Some((known, _)) => known.clone(),
+                None => id.into(),
+            },
+        };
+        let subject = self.subject(&id, config, request)?;
+        let old = match &subject {
+            Subject::Known => self.members[&id].clone(),
+            Subject::New => Member::default(),
+            Subject::Replaces(other) => self.members[other].clone(),
+        };
+        let regex = request.topic_regex.unwrap_or_default();
+        if !regex.is_empty() && *regex != *old.metadata.topic_regex {
+            self.compile(regex)?;
+        }
+        if let Subject::Replaces(other) = &subject {
+            self.replace(other, &id, &old, records);
+        }
+        let metadata = self.updated_metadata(&old.metadata, request);
+        let is_changed = matches!(subject, Subject::New) || *metadata != *old.metadata;
+        if is_changed {
+            self.emit(
+                records,
+                ConsumerRecord::Member(id.clone(), Some(metadata.clone())),
+            );
+        }
+        let subscription_changed = metadata.topic_names != old.metadata.topic_names
+            || metadata.topic_regex != old.metadata.topic_regex;
+
+        self.maybe_bump_epoch(now_ms, config, image, subscription_changed, records);
+        if self.epoch.epoch > self.target_epoch {
+            self.update_target(config, image, records);
+        }
+        self.reconcile(&id, request.owned.as_ref(), subscription_changed, image, records);
+
+        let member = &self.members[&id];
+        let rebalance_ms = match member.current.state {
+            MemberState::UnrevokedPartitions if member.current == old.current => old.rebalance_deadline_ms,
+            MemberState::UnrevokedPartitions => Some(now_ms + i64::from(metadata.rebalance_timeout_ms)),
+            _ => None,
+        };
+        let is_told = request.member_epoch == JOIN_EPOCH
+            || request.is_full()
+            || member.current.assigned != old.current.assigned;
+        let answer = HeartbeatAnswer {
+            member_id: id.clone(),
+            member_epoch: member.current.epoch,
+            heartbeat_interval_ms: config.heartbeat_interval_ms,
+            assignment: is_told.then(|| member.current.assigned.clone()),
+        };
+        self.set_deadlines(&id, now_ms + session_timeout_ms(&metadata, config), rebalance_ms);
+        Ok(answer)
+    }
+
+    fn subject(
+        &self,
+        id: &MemberId,
+        config: &ConsumerGroupConfig,
+        request: &HeartbeatRequest<'_>,
+    ) -> Result<Subject, GroupError> {
+        let joins = request.member_epoch == JOIN_EPOCH;
+        if !joins {
+            self.must_exist()?;
+        }
+        let holder = request
+            .instance_id
+            .and_then(|instance_id| self.static_members.get(instance_id));
+        let known = self.members.get(id);
+        // The next life of a static member takes the place of the one before.
+        if self.members.len() >= config.size_max && known.is_none() && !(joins && holder.is_some()) {
+            let message = format!(
+                "The consumer group has reached its maximum capacity of {} members.",
+                config.size_max
+            );
+            return Err(GroupError::new(ErrorCode::GroupMaxSizeReached, message));
+        }
+        match (request.instance_id, holder) {
+            (Some(instance_id), Some(holder)) if holder != id => {
+                if !joins {
+                    return Err(fenced_instance(id, instance_id, holder));
+                }
+                // A member that was heard with the same id retries; another id must wait until the instance left.
+                let away = self.members[holder].current.epoch == LEAVE_STATIC_EPOCH;
+                if !away && self.members[holder].metadata.classic.is_none() {
+                    let message = format!(
+                        "Static member {id} with instance id {instance_id} cannot join the group because the \
+                         instance id is owned by {holder} member."
+                    );
+                    return Err(GroupError::new(ErrorCode::UnreleasedInstanceId, message));
+                }
+                Ok(Subject::Replaces(holder.clone()))
+            }
+            (Some(instance_id), None) if !joins => {
+                let message = format!("Instance id {instance_id} is unknown.");
+                Err(GroupError::new(ErrorCode::UnknownMemberId, message))
+            }
+            _ => match known {
+                Some(member) => check_epoch(&member.current, request).map(|()| Subject::Known),
+                None if joins => Ok(Subject::New),
+                None => Err(self.unknown_member(id)),
+            },
+        }
+    }
+
+    pub(super) fn must_exist(&self) -> Result<(), GroupError> {
+        if self.exists() {
+            return Ok(());
+        }
+        let message = format!("Consumer group {} not found.", self.id);
+        Err(GroupError::new(ErrorCode::GroupIdNotFound, message))
+    }
+
+    pub(super) fn unknown_member(&self, id: &str) -> GroupError {
+        let message = format!("Member {id} is not a member of group {}.", self.id);
+        GroupError::new(ErrorCode::UnknownMemberId, message)
+    }
+
+    /// The static member `other` lives on as `id`: with its target and its partitions, so that nobody else moves.
+    fn replace(&mut self, other: &MemberId, id: &MemberId, old: &Member, records: &mut Vec<ConsumerRecord>) {
+        let target = self.targets.get(other).cloned().unwrap_or_default();
+        self.remove(other, records);
+        let current = CurrentAssignment {
+            epoch: JOIN_EPOCH,
+            previous_epoch: JOIN_EPOCH,
+            ..old.current.clone()
+        };
+        self.emit(
+            records,
+            ConsumerRecord::Member(id.clone(), Some(old.metadata.clone())),
+        );
+        self.emit(records, ConsumerRecord::Target(id.clone(), Some(target)));
+        self.emit(records, ConsumerRecord::Current(id.clone(), Some(current)));
+    }
+
+    /// What the member says of itself now.
+    fn updated_metadata(
+        &self,
+        old: &Rc<MemberMetadata>,
+        request: &HeartbeatRequest<'_>,
+    ) -> Rc<MemberMetadata> {
+        let text = |old: &Rc<str>, new: Option<&str>| match new {
+            Some(new) if *new != **old => Rc::from(new),
+            _ => old.clone(),
+        };
+        let optional = |old: &Option<Rc<str>>, new: Option<&str>| match (old, new) {
+            (old, None) => old.clone(),
+            (Some(old), new) => Some(text(old, new)),
+            (None, Some(new)) => Some(new.into()),
+        };
+        Rc::new(MemberMetadata {
+            instance_id: optional(&old.instance_id, request.instance_id),
+            rack_id: optional(&old.rack_id, request.rack_id),
+            client_id: text(&old.client_id, Some(request.client_id)),
+            client_host: text(&old.client_host, Some(request.client_host)),
+            topic_names: match &request.topic_names {
+                Some(names) => self.shared_names(names),
+                None => old.topic_names.clone(),
+            },
+            topic_regex: text(&old.topic_regex, request.topic_regex),
+            rebalance_timeout_ms: request.rebalance_timeout().unwrap_or(old.rebalance_timeout_ms),
+            server_assignor: optional(&old.server_assignor, request.server_assignor),
+            classic: None,
+        })
+    }
+
+    /// The set of these names; the one of another member if that has the same, as most groups' members do.
+    fn shared_names(&self, names: &[&str]) -> Rc<BTreeSet<Rc<str>>> {
+        let names: BTreeSet<Rc<str>> = names
+            .iter()
+            .map(|name| match self.topic_names.get_key_value(*name) {
+                Some((known, _)) => known.clone(),
+                None => Rc::from(*name),
+            })
+            .collect();
+        let others = [self.members.first_key_value(), self.members.last_key_value()];
+        others
+            .into_iter()
+            .flatten()
+            .map(|(_, member)| &member.metadata.topic_names)
+            .find(|others| ***others == names)
+            .cloned()
+            .unwrap_or_else(|| Rc::new(names))
+    }
+
+    fn maybe_bump_epoch(
+        &mut self,
+        now_ms: i64,
+        config: &ConsumerGroupConfig,
+        image: &dyn TopicImage,
+        subscription_changed: bool,
+        records: &mut Vec<ConsumerRecord>,
+    ) {
+        let regexes_changed = self.refresh_regexes(now_ms, config, image, records);
+        let changed = subscription_changed || regexes_changed || self.epoch.epoch == 0;
+        if !changed && self.seen_version == Some(image.version()) {
+            return;
+        }
+        let metadata_hash = self.compute_metadata_hash(image);
+        if changed || metadata_hash != self.epoch.metadata_hash {
+            self.bump_epoch(metadata_hash, records);
+        }
+    }
+
+    pub(super) fn compute_metadata_hash(&mut self, image: &dyn TopicImage) -> i64 {
+        self.seen_version = Some(image.version());
+        let mut names: BTreeSet<Rc<str>> = self.topic_names.keys().cloned().collect();
+        for regex in self.topic_regexes.keys() {
+            let topics = self
+                .regexes
+                .get(regex)
+                .into_iter()
+                .flat_map(|resolved| &resolved.topics);
+            names.extend(topics.cloned());
+        }
+        metadata_hash(&names, image)
+    }
+
+    pub(super) fn bump_epoch(&mut self, metadata_hash: i64, records: &mut Vec<ConsumerRecord>) {
+        let epoch = GroupEpoch {
+            epoch: self.epoch.epoch + 1,
+            metadata_hash,
+        };
+        self.emit(records, ConsumerRecord::GroupEpoch(Some(epoch)));
+        if self.has_topic_metadata {
+            self.emit(records, ConsumerRecord::TopicMetadata(false));
+        }
+    }
+
+    /// Computes the target for the group epoch.
+    fn update_target(
+        &mut self,
+        config: &ConsumerGroupConfig,
+        image: &dyn TopicImage,
+        records: &mut Vec<ConsumerRecord>,
+    ) {
+        let mut partitions = PartitionCounts::new();
+        // Members in a row mostly have the same subscription.
+        let mut last: Option<(&MemberMetadata, Rc<[Uuid]>)> = None;
+        let none = Assignment::default();
+        let members: Vec<AssignorMember<'_>> = self
+            .members
+            .iter()
+            .map(|(id, member)| {
+                let metadata = &*member.metadata;
+                let topics = match &last {
+                    Some((other, topics))
+                        if other.topic_names == metadata.topic_names
+                            && other.topic_regex == metadata.topic_regex =>
+                    {
+                        topics.clone()
+                    }
+                    _ => self.topics_of(metadata, image, &mut partitions),
+                };
+                last = Some((metadata, topics.clone()));
+                AssignorMember {
+                    id,
+                    instance_id: metadata.instance_id.as_deref(),
+                    topics,
+                    target: self.targets.get(id).unwrap_or(&none),
+                }
+            })
+            .collect();
+        let targets = self.assignor(config).assign(&members, &partitions);
+        let changed: Vec<(MemberId, Assignment)> = self
+            .members
+            .keys()
+            .zip(targets)
+            .filter(|(id, target)| self.targets.get(*id) != Some(target))
+            .map(|(id, target)| (id.clone(), target))
+            .collect();
+        for (id, target) in changed {
+            self.emit(records, ConsumerRecord::Target(id, Some(target)));
+        }
+        self.emit(records, ConsumerRecord::TargetEpoch(Some(self.epoch.epoch)));
+    }
+
+    /// The topics of a subscription that exist, in order; their partitions are noted.
+    fn topics_of(
+        &self,
+        metadata: &MemberMetadata,
+        image: &dyn TopicImage,
+        partitions: &mut PartitionCounts,
+    ) -> Rc<[Uuid]> {
+        let by_regex = self.regexes.get(&metadata.topic_regex);
+        let names = metadata
+            .topic_names
+            .iter()
+            .chain(by_regex.into_iter().flat_map(|resolved| &resolved.topics));
+        let mut topics: BTreeSet<Uuid> = BTreeSet::new();
+        for topic in names.filter_map(|name| image.topic(name)) {
+            topics.insert(topic.id);
+            partitions.insert(topic.id, topic.partitions);
+        }
+        topics.into_iter().collect()
+    }
+
+    /// The assignor that most members ask for; of several the first that is configured.
+    pub(super) fn assignor(&self, config: &ConsumerGroupConfig) -> Assignor {
+        let votes = |assignor: &Assignor| {
+            let asked = self
+                .members
+                .values()
+                .filter_map(|m| m.metadata.server_assignor.as_deref());
+            asked.filter(|name| *name == assignor.name()).count()
+        };
+        let mut best = (0, config.assignors.first().copied().unwrap_or(Assignor::Uniform));
+        for assignor in &config.assignors {
+            let votes = votes(assignor);
+            if votes > best.0 {
+                best = (votes, *assignor);
+            }
+        }
+        best.1
+    }
+
+    fn reconcile(
+        &mut self,
+        id: &MemberId,
+        owned: Option<&Assignment>,
+        subscription_changed: bool,
+        image: &dyn TopicImage,
+        records: &mut Vec<ConsumerRecord>,
+    ) {
+        let member = &self.members[id];
+        if !subscription_changed && member.is_reconciled_to(self.target_epoch) {
+            return;
+        }
+        let none = Assignment::default();
+        let by_regex = self.regexes.get(&member.metadata.topic_regex);
+        let next = Reconciliation {
+            current: &member.current,
+            target_epoch: self.target_epoch,
+            target: self.targets.get(id).unwrap_or(&none),
+            subscription_changed,
+            owned,
+            subscribes: &|topic| {
+                image.topic_name(topic).is_some_and(|name| {
+                    member.metadata.topic_names.contains(name)
+                        || by_regex.is_some_and(|resolved| resolved.topics.contains(name))
+                })
+            },
+            is_taken: &|topic, partition| self.is_taken(id, topic, partition),
+        }
+        .step();
+        if next != member.current {
+            self.emit(records, ConsumerRecord::Current(id.clone(), Some(next)));
+        }
+    }
+}
+
+/// Whether the member may go on at the epoch it sends.
+fn check_epoch(current: &CurrentAssignment, request: &HeartbeatRequest<'_>) -> Result<(), GroupError> {
+    let (received, known) = (request.member_epoch, current.epoch);
+    let fenced = |what: String| {
+        let message = format!(
+            "The consumer group member {what}. The member must abandon all its partitions and rejoin."
+        );
+        Err(GroupError::new(ErrorCode::FencedMemberEpoch, message))
+    };
+    // Joining again is how a fenced member recovers.
+    if received == JOIN_EPOCH {
+        return Ok(());
+    }
+    if received > known {
+        return fenced(format!(
+            "has a greater member epoch ({received}) than the one known by the group coordinator ({known})"
+        ));
+    }
+    // The answer that raised the epoch may be lost: the epoch before is good as long as the member owns nothing that
+    // was taken from it since.
+    let owned = request.owned.as_ref();
+    if received < known
+        && (received != current.previous_epoch
+            || !owned.is_some_and(|owned| owned.is_subset(&current.assigned)))
+    {
+        return fenced(format!(
+            "has a smaller member epoch ({received}) than the one known by the group coordinator ({known})"
+        ));
+    }
+    if matches!(current.state, MemberState::Unknown(_)) && !owned.is_some_and(Assignment::is_empty) {
+        return fenced("is in a unknown state".to_owned());
+    }
+    Ok(())
+}
+
+pub(super) fn fenced_instance(id: &str, instance_id: &str, holder: &str) -> GroupError {
+    let message = format!("Static member {id} with instance id {instance_id} was fenced by member {holder}.");
+    GroupError::new(ErrorCode::FencedInstanceId, message)
+}
