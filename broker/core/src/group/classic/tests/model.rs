@@ -98,8 +98,8 @@ struct World {
     group: ClassicGroup,
     now_ms: i64,
     clients: Vec<Client>,
-    /// Whose request each open ticket is; of a client that went away nobody's.
-    open: BTreeMap<Ticket, Option<usize>>,
+    /// Who would own what each open ticket is answered: a static member under all of its ids, any other under one.
+    open: BTreeMap<Ticket, String>,
     tickets: u64,
     in_flight: Vec<Persist>,
     durable: Option<GroupRecord>,
@@ -130,18 +130,24 @@ impl World {
     fn open_ticket(&mut self, client: usize) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
-        self.open.insert(ticket, Some(client));
+        let known = &self.clients[client];
+        let owner = INSTANCES[client].map(Into::into).or(known.id.clone());
+        self.open.insert(ticket, owner.unwrap_or_default());
         self.clients[client].waits_for = Some(ticket);
         ticket
     }
 
     fn take(&mut self, effects: Effects) {
         for (ticket, answer) in effects.answers {
-            let client = self.open.remove(&ticket).expect("answered twice, or never asked");
-            self.note_owner(&answer, client);
-            if let Some(client) = client.filter(|client| self.clients[*client].waits_for == Some(ticket)) {
-                self.clients[client].waits_for = None;
-                self.clients[client].learn(&answer);
+            let owner = self.open.remove(&ticket).expect("answered twice, or never asked");
+            self.note_owner(&answer, &owner);
+            let waiting = self
+                .clients
+                .iter_mut()
+                .find(|client| client.waits_for == Some(ticket));
+            if let Some(client) = waiting {
+                client.waits_for = None;
+                client.learn(&answer);
             }
         }
         self.in_flight.extend(effects.persists);
@@ -154,15 +160,13 @@ impl World {
     }
 
     /// Whatever is told as an assignment counts, even if its client is not there to hear it.
-    fn note_owner(&mut self, answer: &Answer, client: Option<usize>) {
-        let (Answer::Sync(answer), Some(client)) = (answer, client) else {
+    fn note_owner(&mut self, answer: &Answer, owner: &str) {
+        let Answer::Sync(answer) = answer else {
             return;
         };
-        // A static member is one owner under all of its ids.
-        let owner = format!("{client}");
         for &partition in answer.assignment.iter() {
             let key = (self.group.generation(), partition);
-            let before = self.owners.entry(key).or_insert_with(|| owner.clone());
+            let before = self.owners.entry(key).or_insert_with(|| owner.to_owned());
             assert_eq!(*before, owner, "{key:?} is owned twice");
         }
     }
@@ -171,10 +175,7 @@ impl World {
         let mut effects = Effects::default();
         match step {
             Step::Join { client, metadata } => self.join(*client, *metadata, &mut effects),
-            Step::Restart { client } => {
-                self.abandon(*client);
-                self.clients[*client] = Client::default();
-            }
+            Step::Restart { client } => self.clients[*client] = Client::default(),
             Step::Sync { client, nonce } => self.sync(*client, *nonce, &mut effects),
             Step::Heartbeat { client } => self.heartbeat(*client),
             Step::Commit {
@@ -189,13 +190,6 @@ impl World {
             Step::Move => self.move_away(&mut effects),
         }
         self.take(effects);
-    }
-
-    /// The client does not wait for its request any longer.
-    fn abandon(&mut self, client: usize) {
-        if let Some(ticket) = self.clients[client].waits_for.take() {
-            self.open.entry(ticket).and_modify(|of| *of = None);
-        }
     }
 
     fn join(&mut self, client: usize, metadata: u8, effects: &mut Effects) {
@@ -297,11 +291,10 @@ impl World {
             })
             .collect();
         self.tickets += 1;
-        self.open.insert(Ticket(self.tickets), None);
+        self.open.insert(Ticket(self.tickets), String::new());
         self.group
             .leave(members, Ticket(self.tickets), self.now_ms, effects);
         for client in known {
-            self.abandon(*client);
             self.clients[*client] = Client::default();
         }
     }
@@ -311,7 +304,7 @@ impl World {
             return;
         };
         self.tickets += 1;
-        self.open.insert(Ticket(self.tickets), None);
+        self.open.insert(Ticket(self.tickets), String::new());
         let member = LeavingMember {
             member_id: "".into(),
             instance_id: Some(instance.into()),
