@@ -71,6 +71,7 @@ pub use state::GroupState;
 use members::Members;
 use pending::PendingMembers;
 use rebalance::{Cause, JoinPhase};
+use static_member::Replacement;
 use sync::Purpose;
 
 /// A group of the classic protocol.
@@ -94,6 +95,8 @@ pub struct ClassicGroup {
     /// What waits for a record.
     persists: BTreeMap<PersistId, Purpose>,
     next_persist: u64,
+    /// Static members that came back while a record was under way.
+    unpersisted_replacements: Vec<Replacement>,
     has_record: bool,
 }
 
@@ -115,6 +118,7 @@ impl ClassicGroup {
             sync_deadline_ms: None,
             persists: BTreeMap::new(),
             next_persist: 0,
+            unpersisted_replacements: Vec::new(),
             has_record: false,
         }
     }
@@ -171,6 +175,7 @@ impl ClassicGroup {
             &Cause::plain("unloaded or deleted"),
             effects,
         );
+        self.unpersisted_replacements.clear();
         self.members = Members::default();
         self.pending = PendingMembers::default();
         self.join_phase = None;
@@ -197,6 +202,7 @@ impl ClassicGroup {
         self.members.check();
         let preparing = self.state == GroupState::PreparingRebalance;
         assert_eq!(self.join_phase.is_some(), preparing);
+        assert!(self.unpersisted_replacements.is_empty() || !self.persists.is_empty());
         assert!(self.sync_deadline_ms.is_none() || self.members.anyone_owes_sync());
         match self.state {
             GroupState::Empty | GroupState::Dead => assert!(self.members.is_empty()),

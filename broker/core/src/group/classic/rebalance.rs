@@ -109,6 +109,7 @@ impl ClassicGroup {
         // Their records will be followed by another. The join of a replaced static member is now one of this rebalance.
         self.persists
             .retain(|_, purpose| matches!(purpose, Purpose::Empty { .. }));
+        self.unpersisted_replacements.clear();
 
         let is_initial = self.state == GroupState::Empty;
         self.become_state(GroupState::PreparingRebalance, now_ms, cause, effects);

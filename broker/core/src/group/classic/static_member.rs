@@ -25,12 +25,6 @@ pub(super) struct Replacement {
     may_skip_assignment: bool,
 }
 
-impl Replacement {
-    pub(super) fn is_of(&self, seat: Seat) -> bool {
-        self.seat == seat
-    }
-}
-
 impl ClassicGroup {
     /// A static member joins without its member id: it has restarted.
     pub(super) fn replace_static_member(
@@ -48,8 +42,7 @@ impl ClassicGroup {
             effects.join_error(old, old_id, ErrorCode::FencedInstanceId);
         }
         self.answer_sync_error(seat, ErrorCode::FencedInstanceId, effects);
-        self.persists
-            .retain(|_, purpose| !matches!(purpose, Purpose::Replacement(of) if of.is_of(seat)));
+        self.forget_replacement(seat);
 
         let old_leader = self.members.leader_id().cloned().unwrap_or_default();
         let profile = request.profile();
@@ -66,20 +59,59 @@ impl ClassicGroup {
         } else if self.members.select_protocol() != self.protocol_name {
             self.rebalance_or_complete_join(&cause, now_ms, effects);
         } else {
-            let record = self.record(|member| member.assignment.clone());
-            let purpose = Purpose::Replacement(Replacement {
+            self.unpersisted_replacements.push(Replacement {
                 seat,
                 old_id,
                 old_profile,
                 old_leader,
                 may_skip_assignment: request.may_skip_assignment(),
             });
-            self.persist(record, purpose, effects);
+            self.persist_replacements(effects);
         }
     }
 
+    /// Has the new ids persisted, unless a record with others is under way: then one more record will tell of all that
+    /// came back meanwhile. A record holds the whole group, and all the members of a large one may restart at once.
+    pub(super) fn persist_replacements(&mut self, effects: &mut Effects) {
+        let under_way = |purpose: &Purpose| matches!(purpose, Purpose::Replacements(_));
+        if self.unpersisted_replacements.is_empty() || self.persists.values().any(under_way) {
+            return;
+        }
+        let replacements = std::mem::take(&mut self.unpersisted_replacements);
+        let record = self.record(|member| member.assignment.clone());
+        self.persist(record, Purpose::Replacements(replacements), effects);
+    }
+
+    /// The member in a seat was replaced again, so what becomes of the replacement before does not matter.
+    fn forget_replacement(&mut self, seat: Seat) {
+        let under_way = self.persists.values_mut().filter_map(|purpose| match purpose {
+            Purpose::Replacements(replacements) => Some(replacements),
+            _ => None,
+        });
+        for replacements in under_way.chain([&mut self.unpersisted_replacements]) {
+            replacements.retain(|of| of.seat != seat);
+        }
+    }
+
+    /// The fate of a record with new ids is known.
+    pub(super) fn replacements_persisted(
+        &mut self,
+        replacements: Vec<Replacement>,
+        result: Result<(), ErrorCode>,
+        now_ms: i64,
+        effects: &mut Effects,
+    ) {
+        for of in replacements {
+            match result {
+                Ok(()) => self.finish_replacement(of, now_ms, effects),
+                Err(error) => self.revert_replacement(of, error, now_ms, effects),
+            }
+        }
+        self.persist_replacements(effects);
+    }
+
     /// The new id is durable: the member goes on where the one before ended.
-    pub(super) fn finish_replacement(&mut self, of: Replacement, now_ms: i64, effects: &mut Effects) {
+    fn finish_replacement(&mut self, of: Replacement, now_ms: i64, effects: &mut Effects) {
         let Some(ticket) = self.members.take_join(of.seat) else {
             return;
         };
@@ -95,13 +127,7 @@ impl ClassicGroup {
     }
 
     /// The new id will not be durable: the one before is the member again.
-    pub(super) fn revert_replacement(
-        &mut self,
-        of: Replacement,
-        error: ErrorCode,
-        now_ms: i64,
-        effects: &mut Effects,
-    ) {
+    fn revert_replacement(&mut self, of: Replacement, error: ErrorCode, now_ms: i64, effects: &mut Effects) {
         self.members.replace(of.seat, of.old_id, of.old_profile);
         self.members.renew_session(of.seat, now_ms);
         self.answer_join_error(of.seat, error, effects);

@@ -20,8 +20,8 @@ use super::static_member::Replacement;
 pub(super) enum Purpose {
     /// The assignment of the current generation.
     Assignment(HashMap<Rc<str>, Bytes>),
-    /// A static member's new id.
-    Replacement(Replacement),
+    /// Static members' new ids.
+    Replacements(Vec<Replacement>),
     /// That the group is empty, and the LeaveGroup that made it so.
     Empty { leave: Option<(Ticket, LeaveAnswer)> },
 }
@@ -114,8 +114,9 @@ impl ClassicGroup {
                 let cause = Cause::plain("the assignment could not be persisted");
                 self.rebalance_or_complete_join(&cause, now_ms, effects);
             }
-            (Purpose::Replacement(of), Ok(())) => self.finish_replacement(of, now_ms, effects),
-            (Purpose::Replacement(of), Err(error)) => self.revert_replacement(of, error, now_ms, effects),
+            (Purpose::Replacements(replacements), result) => {
+                self.replacements_persisted(replacements, result, now_ms, effects);
+            }
             (Purpose::Empty { leave: None }, _) => {}
             (
                 Purpose::Empty {

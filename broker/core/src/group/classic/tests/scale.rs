@@ -79,3 +79,23 @@ fn five_thousand_members_that_die_at_once_are_dropped_in_one_tick() {
     assert_eq!(effects.answers.len(), 5_000);
     group.check();
 }
+
+/// Each record holds the whole group, so one for each member would be gigabytes.
+#[test]
+fn static_members_that_all_restart_at_once_take_two_records() {
+    let mut bench = Bench::new();
+    let names: Vec<String> = (0..200).map(|number| format!("instance {number}")).collect();
+    let instances: Vec<&str> = names.iter().map(|name| &**name).collect();
+    bench.stable_static(&instances);
+    let join = |bench: &mut Bench, instance: &&str| bench.join(Join::new().instance(instance));
+    let tickets: Vec<_> = instances
+        .iter()
+        .map(|instance| join(&mut bench, instance))
+        .collect();
+    for _ in 0..2 {
+        assert_eq!(bench.records.len(), 1);
+        bench.persisted(Ok(()));
+    }
+    assert!(bench.records.is_empty());
+    assert!(tickets.iter().all(|ticket| bench.joined(*ticket).generation == 1));
+}

@@ -194,10 +194,36 @@ fn one_that_comes_back_twice_in_a_row_is_answered_once_each() {
     let second = bench.join(Join::new().instance("two"));
     assert_eq!(bench.join_error(first), ErrorCode::FencedInstanceId);
     bench.persisted(Ok(()));
-    assert!(bench.waits(second));
+    assert!(bench.waits(second), "the record under way has the id before");
     bench.persisted(Ok(()));
     bench.joined(second);
     assert_eq!(bench.group.len(), 2);
+}
+
+/// A record holds the whole group; a large group of static members that restarts must not write one for each.
+#[test]
+fn those_that_come_back_while_a_record_is_written_share_the_next_one() {
+    let mut bench = Bench::new();
+    bench.stable_static(&["one", "two", "three", "four"]);
+    let tickets = ["one", "two", "three", "four"].map(|instance| bench.join(Join::new().instance(instance)));
+    assert_eq!(bench.records.len(), 1);
+    bench.persisted(Ok(()));
+    bench.joined(tickets[0]);
+    assert!(tickets[1..].iter().all(|ticket| bench.waits(*ticket)));
+    assert_eq!(bench.records.len(), 1);
+    let again = bench.join(Join::new().instance("four"));
+    assert_eq!(bench.join_error(tickets[3]), ErrorCode::FencedInstanceId);
+    let record = bench.persisted(Err(ErrorCode::NotEnoughReplicas));
+    for ticket in &tickets[1..3] {
+        assert_eq!(bench.join_error(*ticket), ErrorCode::CoordinatorNotAvailable);
+    }
+    assert!(bench.waits(again));
+    assert_eq!(record.members.len(), 4);
+    bench.persist_all();
+    assert_eq!(bench.joined(again).generation, 1);
+    assert_eq!(bench.group.state(), GroupState::Stable);
+    let record = bench.group.record(|member| member.assignment.clone());
+    assert_eq!(&*record.members[3].member_id, &*bench.joined(again).id);
 }
 
 #[test]
