@@ -5,6 +5,7 @@ pub mod cli;
 pub mod config;
 mod connection;
 pub mod control;
+mod group;
 mod handlers;
 pub mod http;
 pub mod node;

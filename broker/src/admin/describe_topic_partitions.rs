@@ -13,7 +13,7 @@ use strandline_wire::{ErrorCode, topic_name as names};
 use super::context::AdminContext;
 use super::operations;
 use super::text::topic_name;
-use super::topology::{broker_ids, is_internal, leader, offline};
+use super::topology::{broker_ids, leader, offline};
 
 /// Answers from the newest image, from the cursor on.
 pub async fn handle(
@@ -57,7 +57,7 @@ fn refuse(asked: &BTreeSet<String>) -> DescribeTopicPartitionsResponse {
         DescribeTopicPartitionsResponseTopic::default()
             .with_error_code(ErrorCode::InvalidRequest.code())
             .with_name(Some(topic_name(name)))
-            .with_is_internal(is_internal(name))
+            .with_is_internal(names::is_internal(name))
             .with_topic_authorized_operations(operations::OMITTED)
     });
     DescribeTopicPartitionsResponse::default()
@@ -119,7 +119,7 @@ fn missing(name: &str) -> DescribeTopicPartitionsResponseTopic {
     DescribeTopicPartitionsResponseTopic::default()
         .with_error_code(code.code())
         .with_name(Some(topic_name(name)))
-        .with_is_internal(is_internal(name))
+        .with_is_internal(names::is_internal(name))
         .with_topic_authorized_operations(operations::OMITTED)
 }
 
@@ -146,7 +146,7 @@ fn describe(
     DescribeTopicPartitionsResponseTopic::default()
         .with_name(Some(topic_name(&topic.name)))
         .with_topic_id(topic.id)
-        .with_is_internal(is_internal(&topic.name))
+        .with_is_internal(names::is_internal(&topic.name))
         .with_partitions(partitions.collect())
         .with_topic_authorized_operations(operations::TOPIC)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use strandline_core::metadata::{ClusterImage, Command, NewTopic, PartitionLayout, Topic};
+use strandline_core::metadata::{ClusterImage, Command, NewTopic, Topic};
 use strandline_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use strandline_wire::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
@@ -13,9 +13,10 @@ use uuid::Uuid;
 
 use super::context::AdminContext;
 use super::create_topics;
+use super::new_topics;
 use super::operations;
 use super::text::{Refusal, topic_name};
-use super::topology::{address, broker_ids, cluster_id, is_internal, leader, offline};
+use super::topology::{address, broker_ids, cluster_id, leader, offline};
 
 /// From this version on topics can be asked for by id.
 const VERSION_WITH_TOPIC_IDS: i16 = 12;
@@ -104,7 +105,7 @@ async fn create_missing(context: &AdminContext<'_>, names: &BTreeSet<String>) ->
     let missing = names
         .iter()
         .filter(|name| image.topic_by_name(name).is_none() && names::validate(name).is_ok());
-    let topics: Vec<NewTopic> = missing.map(|name| automatic(context, name)).collect();
+    let topics: Vec<NewTopic> = missing.map(|name| new_topics::automatic(context, name)).collect();
     let created: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     let command = Command::CreateTopics { topics };
     let decided = create_topics::decide(context, command, false, AUTO_CREATION_TIMEOUT_MS).await;
@@ -116,18 +117,6 @@ async fn create_missing(context: &AdminContext<'_>, names: &BTreeSet<String>) ->
     refusals
         .filter(|(_, refusal)| refusal.code != ErrorCode::TopicAlreadyExists)
         .collect()
-}
-
-fn automatic(context: &AdminContext<'_>, name: &str) -> NewTopic {
-    NewTopic {
-        name: name.to_owned(),
-        id: context.random_id(),
-        layout: PartitionLayout::Automatic {
-            partitions: context.config.num_partitions,
-            replication_factor: context.config.default_replication_factor,
-        },
-        configs: BTreeMap::new(),
-    }
 }
 
 fn brokers(image: &ClusterImage, listener: &str) -> Vec<MetadataResponseBroker> {
@@ -144,7 +133,7 @@ fn error_topic(name: Option<&str>, id: Uuid, code: ErrorCode) -> MetadataRespons
         .with_error_code(code.code())
         .with_name(name.map(topic_name))
         .with_topic_id(id)
-        .with_is_internal(name.is_some_and(is_internal))
+        .with_is_internal(name.is_some_and(names::is_internal))
         .with_topic_authorized_operations(operations::OMITTED)
 }
 
@@ -202,7 +191,7 @@ impl View<'_> {
         MetadataResponseTopic::default()
             .with_name(Some(topic_name(&topic.name)))
             .with_topic_id(topic.id)
-            .with_is_internal(is_internal(&topic.name))
+            .with_is_internal(names::is_internal(&topic.name))
             .with_partitions(partitions.collect())
             .with_topic_authorized_operations(if self.operations {
                 operations::TOPIC

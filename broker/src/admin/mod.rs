@@ -16,6 +16,7 @@ pub mod find_coordinator;
 pub mod incremental_alter_configs;
 pub mod list_config_resources;
 pub mod metadata;
+mod new_topics;
 mod operations;
 mod resource;
 #[cfg(test)]

@@ -8,13 +8,6 @@ use uuid::Uuid;
 
 use super::text::string;
 
-/// Topics that Kafka marks as its own.
-const INTERNAL_TOPICS: [&str; 3] = ["__consumer_offsets", "__transaction_state", "__share_group_state"];
-
-pub(super) fn is_internal(topic: &str) -> bool {
-    INTERNAL_TOPICS.contains(&topic)
-}
-
 /// A broker's address on a listener: host, port, rack.
 pub(super) fn address(broker: &Broker, listener: &str) -> Option<(StrBytes, i32, Option<StrBytes>)> {
     let endpoint = broker.endpoint(listener)?;

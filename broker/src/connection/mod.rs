@@ -69,6 +69,8 @@ pub(crate) struct Connection<D: Disk> {
     /// The listener it came by: answers name the addresses of the same one.
     pub(crate) listener: Rc<str>,
     pub(crate) outbox: Outbox<D>,
+    /// What its requests call their client.
+    client_id: RefCell<Option<Rc<str>>>,
     stage: Cell<Stage>,
     /// Wakes the reader.
     wake: Signal,
@@ -93,6 +95,7 @@ impl<D: Disk> Connection<D> {
             peer,
             listener,
             outbox: Outbox::default(),
+            client_id: RefCell::new(None),
             stage: Cell::new(Stage::Open),
             wake: Signal::default(),
             busy: Cell::new(false),
@@ -143,6 +146,19 @@ impl<D: Disk> Connection<D> {
             }
         }
         Ok(())
+    }
+
+    /// What the request that is served now calls its client.
+    pub(crate) fn client_id(&self) -> Option<Rc<str>> {
+        self.client_id.borrow().clone()
+    }
+
+    /// Kept for the requests to come: clients do not change their name.
+    fn set_client_id(&self, client_id: Option<&str>) {
+        let mut known = self.client_id.borrow_mut();
+        if known.as_deref() != client_id {
+            *known = client_id.map(Rc::from);
+        }
     }
 
     fn is_open(&self) -> bool {

@@ -212,6 +212,7 @@ impl<R: Runtime, D: Disk, H: ReadHalf> Reader<R, D, H> {
             connection.outbox.push(Answer::Frame(frame, loan));
             return Ok(());
         };
+        connection.set_client_id(header.client_id);
         let request = Request {
             shard: shard.clone(),
             connection: connection.clone(),

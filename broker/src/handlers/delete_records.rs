@@ -125,6 +125,10 @@ fn check<R: Runtime, D: Disk>(
     let partition = shard
         .partition_of(topic.as_ref(), key, asked.partition_index)
         .map_err(|error| (error.code, error.reason().to_owned()))?;
+    if topic.as_ref().is_some_and(|topic| topic.is_internal) {
+        let reason = "the topic is the cluster's own: its records are not for clients to delete".to_owned();
+        return Err((ErrorCode::InvalidTopicException, reason));
+    }
     if topic.is_some_and(|topic| !topic.rules().deletes_records) {
         let reason = "cleanup.policy of the topic does not contain delete".to_owned();
         return Err((ErrorCode::PolicyViolation, reason));

@@ -20,6 +20,7 @@ use strandline_wire::protocol::{Decodable, Encodable};
 use strandline_wire::{ApiKey, ErrorCode, decode_cold, encode_response};
 
 use crate::connection::{Answer, Close, Connection};
+use crate::group::handlers as groups;
 use crate::shard::Shard;
 
 /// A request: who asked, what, and in which form the answer goes.
@@ -33,7 +34,15 @@ pub(crate) struct Request<R: Runtime, D: Disk> {
     pub(crate) arrived: Monotonic,
 }
 
+/// The client id that Kafka lets write to internal topics.
+const ADMIN_CLIENT_ID: &str = "__admin_client";
+
 impl<R: Runtime, D: Disk> Request<R, D> {
+    /// Whether its client may write to the topics of the cluster's own.
+    pub(crate) fn may_write_internal_topics(&self) -> bool {
+        self.connection.client_id().as_deref() == Some(ADMIN_CLIENT_ID)
+    }
+
     /// Decodes the body with the generated codec.
     pub(crate) fn decode<T: Decodable>(&self, body: Bytes) -> Result<T, Close> {
         Ok(decode_cold(self.api.key(), self.version, body)?)
@@ -84,6 +93,16 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
         ApiKey::InitProducerId => init_producer_id::serve(request, body).await,
         ApiKey::DeleteRecords => delete_records::serve(request, body).await,
         ApiKey::DescribeLogDirs => describe_log_dirs::serve(request, body).await,
+        ApiKey::JoinGroup => groups::join::serve(request, body).await,
+        ApiKey::SyncGroup => groups::sync::serve(request, body).await,
+        ApiKey::Heartbeat => groups::heartbeat::serve(request, body),
+        ApiKey::LeaveGroup => groups::leave::serve(request, body).await,
+        ApiKey::OffsetCommit => groups::offset_commit::serve(request, body).await,
+        ApiKey::OffsetFetch => groups::offset_fetch::serve(request, body).await,
+        ApiKey::OffsetDelete => groups::offset_delete::serve(request, body).await,
+        ApiKey::DescribeGroups => groups::describe::serve(request, body),
+        ApiKey::ListGroups => groups::list::serve(request, body),
+        ApiKey::DeleteGroups => groups::delete::serve(request, body).await,
         _ => admin::serve(request, body).await,
     }
 }

@@ -9,7 +9,7 @@ use strandline_core::metadata::{
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_storage::{Log, RecoveryReport, StoreError, TopicPartitionId};
-use strandline_wire::ErrorCode;
+use strandline_wire::{ErrorCode, topic_name};
 
 use super::{Partition, Shard, TopicRules};
 
@@ -72,6 +72,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
         }
         shard.store.set_metadata_offset(image.offset().0);
         *shard.image.borrow_mut() = image.clone();
+        crate::group::image_changed(&shard, &before, &image);
         self.is_first = false;
         shard.control.applied(shard.number, image.offset());
     }
@@ -88,6 +89,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
                 let settings = shard.config.topic_settings(image, shard.broker_id, topic);
                 Rc::new(TopicRules::new(
                     &settings,
+                    topic_name::is_internal(&topic.name),
                     shard.config.decompressed_batch_max_bytes,
                 ))
             });

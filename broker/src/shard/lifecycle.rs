@@ -19,6 +19,7 @@ use super::topics::{Observer, Topics};
 use super::{Deadlines, Metrics, Outgoing, ProducerIds, Refusals, Shard, report};
 use crate::config::BrokerConfig;
 use crate::connection::{self, ReceivePool};
+use crate::group::{self, Groups};
 use crate::node::context::{ShardContext, ShardListener, ShardMessage, StartedShard};
 
 /// How long running requests may take to end once the shard stops; what is left is cut off.
@@ -88,6 +89,9 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
     shard
         .runtime
         .spawn(Queue::Latency, connection::sweep(shard.clone()));
+    shard
+        .runtime
+        .spawn(Queue::Background, group::expire_offsets(shard.clone()));
     shard.control.started(shard.number, started);
 
     let mut applier = ImageApplier::new(shard.clone(), Recovered::from(&recovery));
@@ -211,6 +215,11 @@ fn new_shard<R: Runtime, D: Disk>(
     let (answers_bytes, sessions_bytes) = (part(ANSWERS_PART), part(SESSIONS_PART));
     let image = std::sync::Arc::default();
     let settings = parts.config.broker_settings(&image, parts.broker_id);
+    let groups = Groups::new(
+        &parts.config.static_config,
+        runtime.now(),
+        runtime.wall_clock_ms(),
+    );
     Shard {
         runtime,
         disk,
@@ -233,6 +242,7 @@ fn new_shard<R: Runtime, D: Disk>(
         topics,
         deadlines: Rc::new(Deadlines::default()),
         producer_ids: ProducerIds::default(),
+        groups,
         connection_limits: parts.connection_limits,
         connections: RefCell::default(),
         next_connection: Cell::new(1),
@@ -249,6 +259,7 @@ async fn stop<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>) {
     shard.stopping.set(true);
     shard.stop.notify_all();
     shard.deadlines.expire_all();
+    shard.groups.stop();
     let running: Vec<_> = shard.connections.borrow().values().cloned().collect();
     for connection in running {
         connection.finish();

@@ -10,6 +10,7 @@ mod metrics;
 mod outgoing;
 mod partition;
 mod producer_ids;
+mod records_ack;
 mod refusals;
 mod report;
 mod signal;
@@ -38,6 +39,7 @@ pub(crate) use metrics::{Metrics, add};
 pub(crate) use outgoing::{Loan, Outgoing};
 pub(crate) use partition::{AckWaiter, Acks, Partition};
 pub(crate) use producer_ids::ProducerIds;
+pub(crate) use records_ack::RecordsAck;
 pub(crate) use refusals::Refusals;
 pub(crate) use signal::Signal;
 pub(crate) use topics::{Topic, TopicRules, Topics};
@@ -45,6 +47,7 @@ pub(crate) use watch::FetchWatch;
 
 use crate::config::BrokerConfig;
 use crate::connection::{Connection, ReceivePool};
+use crate::group::Groups;
 use crate::node::connections::ConnectionLimits;
 use crate::node::context::{ControlClient, ImageSlot};
 
@@ -67,6 +70,8 @@ pub(crate) struct Shard<R: Runtime, D: Disk> {
     pub(crate) sessions: RefCell<FetchSessionCache>,
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) producer_ids: ProducerIds,
+    /// The groups that this shard coordinates.
+    pub(crate) groups: Groups<D>,
     pub(crate) receive: Rc<ReceivePool>,
     /// Records on their way out.
     pub(crate) outgoing: Rc<Outgoing>,

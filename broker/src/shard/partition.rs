@@ -10,6 +10,7 @@ use strandline_storage::{AppendError, Appended, Log};
 use strandline_wire::ErrorCode;
 use strandline_wire::batch::ValidatedBatch;
 
+use super::records_ack::RecordsAck;
 use super::watch::{FetchWatch, Watching};
 use crate::handlers::produce::PendingProduce;
 
@@ -22,10 +23,31 @@ pub(crate) enum Acks {
     All,
 }
 
-/// A place in a produce request that waits for its acknowledgement.
-pub(crate) struct AckWaiter {
-    pub(crate) request: Rc<PendingProduce>,
-    pub(crate) item: usize,
+/// Who waits for an acknowledgement.
+pub(crate) enum AckWaiter {
+    /// A place in a produce request.
+    Produce {
+        request: Rc<PendingProduce>,
+        item: usize,
+    },
+    /// Records of the shard's own.
+    Records(Rc<RecordsAck>),
+}
+
+impl AckWaiter {
+    fn complete(&self, now: Monotonic) {
+        match self {
+            Self::Produce { request, item } => request.complete(*item, now),
+            Self::Records(ack) => ack.end(Ok(())),
+        }
+    }
+
+    fn fail(&self, code: ErrorCode, reason: &str, now: Monotonic) {
+        match self {
+            Self::Produce { request, item } => request.fail(*item, code, reason, now),
+            Self::Records(ack) => ack.end(Err(code)),
+        }
+    }
 }
 
 /// A partition led here.
@@ -169,7 +191,7 @@ impl<D: Disk> Partition<D> {
         for queue in [&self.waiting_for_leader, &self.waiting_for_all] {
             let waiters: Vec<AckWaiter> = queue.borrow_mut().drain().collect();
             for waiter in waiters {
-                waiter.request.fail(waiter.item, code, reason, now);
+                waiter.fail(code, reason, now);
             }
         }
         for watch in &*self.watches.borrow() {
@@ -183,6 +205,6 @@ fn complete(queue: &RefCell<AckQueue<AckWaiter>>, end: i64, now: Monotonic) {
         // The borrow ends before the waiter is told.
         let covered = queue.borrow_mut().pop_covered(end);
         let Some(waiter) = covered else { return };
-        waiter.request.complete(waiter.item, now);
+        waiter.complete(now);
     }
 }

@@ -9,7 +9,7 @@ use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_storage::{Log, LogSettings, Sequence, Stopped, StoreObserver};
 use strandline_wire::batch::{Codec, Compression, TimestampType, TopicCompression, ValidationRules};
-use strandline_wire::{ErrorCode, Uuid};
+use strandline_wire::{ErrorCode, Uuid, topic_name};
 
 use super::partition::Partition;
 
@@ -24,7 +24,7 @@ pub(crate) struct TopicRules {
 }
 
 impl TopicRules {
-    pub(crate) fn new(settings: &TopicSettings, decompressed_max_bytes: usize) -> Self {
+    pub(crate) fn new(settings: &TopicSettings, is_internal: bool, decompressed_max_bytes: usize) -> Self {
         Self {
             validation: ValidationRules {
                 now_ms: 0,
@@ -43,7 +43,8 @@ impl TopicRules {
             },
             deletes_records: settings.deleted,
             log: LogSettings {
-                durable: settings.durable,
+                // What coordinators have acknowledged is kept, whatever the topic's configuration says.
+                durable: settings.durable || is_internal,
                 segment_bytes: settings.segment_bytes,
                 segment_ms: settings.segment_ms,
                 index_interval_bytes: settings.index_interval_bytes,
@@ -71,6 +72,8 @@ fn topic_compression(settings: &TopicSettings) -> TopicCompression {
 pub(crate) struct Topic<D: Disk> {
     pub(crate) id: Uuid,
     pub(crate) name: Rc<str>,
+    /// Whether it is the cluster's own: clients do not write to it.
+    pub(crate) is_internal: bool,
     rules: RefCell<Rc<TopicRules>>,
     partitions: RefCell<Vec<Option<Rc<Partition<D>>>>>,
 }
@@ -142,6 +145,7 @@ impl<D: Disk> Topics<D> {
         let name: Rc<str> = Rc::from(name);
         let topic = Rc::new(Topic {
             id,
+            is_internal: topic_name::is_internal(&name),
             name: name.clone(),
             rules: RefCell::new(rules()),
             partitions: RefCell::default(),

@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod broker;
 pub mod client;
+pub mod group;
 pub mod topic;
 
 pub use batch::{Batch, Codec, Record};

@@ -68,15 +68,15 @@ api_table! {
     Fetch = 1, flexible from 12, serves [4..=18];
     ListOffsets = 2, flexible from 6, serves [1..=11];
     Metadata = 3, flexible from 9, serves [0..=13];
-    OffsetCommit = 8, flexible from 8, serves [nothing];
-    OffsetFetch = 9, flexible from 6, serves [nothing];
+    OffsetCommit = 8, flexible from 8, serves [2..=10];
+    OffsetFetch = 9, flexible from 6, serves [1..=10];
     FindCoordinator = 10, flexible from 3, serves [0..=5];
-    JoinGroup = 11, flexible from 6, serves [nothing];
-    Heartbeat = 12, flexible from 4, serves [nothing];
-    LeaveGroup = 13, flexible from 4, serves [nothing];
-    SyncGroup = 14, flexible from 4, serves [nothing];
-    DescribeGroups = 15, flexible from 5, serves [nothing];
-    ListGroups = 16, flexible from 3, serves [nothing];
+    JoinGroup = 11, flexible from 6, serves [0..=9];
+    Heartbeat = 12, flexible from 4, serves [0..=4];
+    LeaveGroup = 13, flexible from 4, serves [0..=5];
+    SyncGroup = 14, flexible from 4, serves [0..=5];
+    DescribeGroups = 15, flexible from 5, serves [0..=6];
+    ListGroups = 16, flexible from 3, serves [0..=5];
     SaslHandshake = 17, flexible from NEVER, serves [nothing];
     ApiVersions = 18, flexible from 3, serves [0..=4];
     CreateTopics = 19, flexible from 5, serves [2..=7];
@@ -102,12 +102,12 @@ api_table! {
     RenewDelegationToken = 39, flexible from 2, serves [nothing];
     ExpireDelegationToken = 40, flexible from 2, serves [nothing];
     DescribeDelegationToken = 41, flexible from 2, serves [nothing];
-    DeleteGroups = 42, flexible from 2, serves [nothing];
+    DeleteGroups = 42, flexible from 2, serves [0..=2];
     ElectLeaders = 43, flexible from 2, serves [nothing];
     IncrementalAlterConfigs = 44, flexible from 1, serves [0..=1];
     AlterPartitionReassignments = 45, flexible from 0, serves [nothing];
     ListPartitionReassignments = 46, flexible from 0, serves [nothing];
-    OffsetDelete = 47, flexible from NEVER, serves [nothing];
+    OffsetDelete = 47, flexible from NEVER, serves [0..=0];
     DescribeClientQuotas = 48, flexible from 1, serves [nothing];
     AlterClientQuotas = 49, flexible from 1, serves [nothing];
     DescribeUserScramCredentials = 50, flexible from 0, serves [nothing];
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn advertised_rows_are_the_served_apis() {
-        assert_eq!(ADVERTISED.len(), 19);
+        assert_eq!(ADVERTISED.len(), 29);
         for row in ADVERTISED {
             assert_eq!(
                 supported_versions(row.api),

@@ -21,10 +21,6 @@ pub const FIRST_VERSION_BY_ID: i16 = 10;
 /// Decodes the body of an OffsetCommit request of version 10: the request, and the id of each of its topics.
 pub fn decode_commit(body: &Bytes) -> Result<(OffsetCommitRequest, Vec<Uuid>), WireError> {
     guard::check_request(ApiKey::OffsetCommit.key(), FIRST_VERSION_BY_ID, body)?;
-    read_commit(body)
-}
-
-fn read_commit(body: &[u8]) -> Result<(OffsetCommitRequest, Vec<Uuid>), WireError> {
     let mut reader = Reader::new(body);
     let mut request = OffsetCommitRequest::default()
         .with_group_id(GroupId(text(reader.string(true, "group id")?)))
@@ -76,10 +72,6 @@ pub fn encode_commit(out: &mut BytesMut, request: &OffsetCommitRequest, ids: &[U
 /// Decodes the body of an OffsetFetch request of version 10: the request, and for each of its groups the ids of its topics.
 pub fn decode_fetch(body: &Bytes) -> Result<(OffsetFetchRequest, Vec<Vec<Uuid>>), WireError> {
     guard::check_request(ApiKey::OffsetFetch.key(), FIRST_VERSION_BY_ID, body)?;
-    read_fetch(body)
-}
-
-fn read_fetch(body: &[u8]) -> Result<(OffsetFetchRequest, Vec<Vec<Uuid>>), WireError> {
     let mut reader = Reader::new(body);
     let mut request = OffsetFetchRequest::default();
     let mut ids = Vec::new();
@@ -158,9 +150,9 @@ mod tests {
         let ids = vec![Uuid::from_u128(1), Uuid::from_u128(2)];
         let mut out = BytesMut::new();
         encode_commit(&mut out, &request, &ids);
-        assert_eq!(read_commit(&out), Ok((request, ids)));
+        assert_eq!(decode_commit(&out.clone().freeze()), Ok((request, ids)));
         out.truncate(out.len() - 5);
-        assert!(read_commit(&out).is_err());
+        assert!(decode_commit(&out.freeze()).is_err());
     }
 
     #[test]
@@ -176,9 +168,9 @@ mod tests {
         let ids = vec![vec![Uuid::from_u128(9)], Vec::new()];
         let mut out = BytesMut::new();
         encode_fetch(&mut out, &request, &ids);
-        assert_eq!(read_fetch(&out), Ok((request, ids)));
+        assert_eq!(decode_fetch(&out.clone().freeze()), Ok((request, ids)));
         out.truncate(out.len() - 3);
-        assert!(read_fetch(&out).is_err());
+        assert!(decode_fetch(&out.freeze()).is_err());
     }
 
     /// The bytes of a commit as Kafka's message generator writes version 10.

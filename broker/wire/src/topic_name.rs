@@ -47,6 +47,14 @@ pub fn collides(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).all(same)
 }
 
+/// The topics that Kafka marks as its own.
+const INTERNAL: [&str; 3] = ["__consumer_offsets", "__transaction_state", "__share_group_state"];
+
+/// Whether a topic is the cluster's own: clients read it, but do not write to it.
+pub fn is_internal(name: &str) -> bool {
+    INTERNAL.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 //!
 //! Parsing at start, DescribeConfigs, AlterConfigs, `--help` and `docs/configuration.md` all read the same [`Key`]s.
 
+mod groups;
 mod key;
 mod layers;
 mod markdown;
@@ -9,6 +10,7 @@ mod settings;
 mod table;
 mod validate;
 
+pub use groups::GroupSettings;
 pub use key::{Check, Effect, Key, Kind, Scope, Synonym, Update};
 pub use layers::{Bounded, LayerValue, Layers, Source, StaticConfig};
 pub use markdown::configuration_markdown;

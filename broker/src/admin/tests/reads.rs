@@ -10,7 +10,7 @@ use super::super::text::{string, topic_name};
 use super::super::{
     create_topics, describe_cluster, describe_topic_partitions, find_coordinator, list_config_resources,
 };
-use super::Cluster;
+use super::*;
 
 fn with_topics(topics: &[(&str, i32)]) -> Cluster {
     let mut cluster = Cluster::new(2, &[]);
@@ -158,7 +158,44 @@ fn resources_are_listed_by_type() {
 }
 
 #[test]
-fn coordinators_are_refused_with_codes_that_no_client_retries() {
+fn a_groups_coordinator_leads_its_partition_which_the_first_look_creates() {
+    let mut cluster = Cluster::new(2, &[("offsets.topic.num.partitions", "5")]);
+    let mut ask = |version| {
+        let request = FindCoordinatorRequest::default()
+            .with_key(string("group"))
+            .with_coordinator_keys(vec![string("group"), string("consumers-0")]);
+        cluster.run(async |context| find_coordinator::handle(context, request, version).await)
+    };
+    let (single, batch) = (ask(3), ask(5));
+    let image = cluster.image();
+    let topic = image.topic_by_name("__consumer_offsets").unwrap();
+    assert_eq!(topic.partitions.len(), 5);
+    assert_eq!(topic.configs["cleanup.policy"], "compact");
+    assert_eq!(topic.configs["segment.bytes"], "104857600");
+    // The hash of "group" is 98,629,247.
+    let leader = image.broker(topic.partitions[2].leader).unwrap();
+    assert_eq!((single.error_code, single.node_id.0), (0, leader.id.0));
+    assert_eq!(
+        (single.host.as_str(), single.port),
+        ("h", 9092 + leader.id.0 % 1000)
+    );
+    let found = &batch.coordinators[0];
+    assert_eq!((found.key.as_str(), found.node_id), ("group", single.node_id));
+    assert_eq!(batch.coordinators[1].error_code, 0);
+}
+
+#[test]
+fn without_brokers_the_coordinator_is_not_available() {
+    let mut cluster = Cluster::new(1, &[]);
+    cluster.images.publish(Arc::new(ClusterImage::default()));
+    let request = FindCoordinatorRequest::default().with_key(string("g"));
+    let answer = cluster.run(async |context| find_coordinator::handle(context, request, 2).await);
+    assert_eq!((answer.error_code, answer.node_id.0), (15, -1));
+    assert!(answer.error_message.is_some());
+}
+
+#[test]
+fn transactional_ids_are_refused_with_a_code_that_no_client_retries() {
     let mut cluster = with_topics(&[]);
     let mut ask = |kind, version| {
         let request = FindCoordinatorRequest::default()
@@ -167,13 +204,13 @@ fn coordinators_are_refused_with_codes_that_no_client_retries() {
             .with_coordinator_keys(vec![string("g"), string("h")]);
         cluster.run(async |context| find_coordinator::handle(context, request, version).await)
     };
-    assert_eq!((ask(0, 3).error_code, ask(1, 3).error_code), (30, 53));
-    let batch = ask(0, 4);
+    assert_eq!((ask(1, 3).error_code, ask(2, 3).error_code), (53, 42));
+    let batch = ask(1, 4);
     assert_eq!(batch.coordinators.len(), 2);
     assert!(
         batch
             .coordinators
             .iter()
-            .all(|answer| answer.error_code == 30 && answer.error_message.is_some())
+            .all(|answer| answer.error_code == 53 && answer.error_message.is_some())
     );
 }

@@ -93,6 +93,12 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
         let rules = topic
             .map(|topic| topic.rules())
             .ok_or(NotServed::from(ErrorCode::UnknownTopicOrPartition))?;
+        if topic.is_some_and(|topic| topic.is_internal) && !self.request.may_write_internal_topics() {
+            return Err(Refusal::new(
+                ErrorCode::InvalidTopicException,
+                "the topic is the cluster's own: clients may not write to it",
+            ));
+        }
         let mut validation = rules.validation;
         validation.now_ms = shard.runtime.wall_clock_ms();
         validation.zstd_allowed = self.request.version >= FIRST_ZSTD_VERSION;
@@ -130,7 +136,7 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
                 partition.wait_for_ack(
                     acks,
                     end,
-                    AckWaiter {
+                    AckWaiter::Produce {
                         request: pending.clone(),
                         item,
                     },
@@ -193,7 +199,7 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
     }
 }
 
-fn code_of(error: &AppendError) -> ErrorCode {
+pub(crate) fn code_of(error: &AppendError) -> ErrorCode {
     match error {
         AppendError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
         AppendError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,

@@ -12,6 +12,7 @@ use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 use strandline_wire::produce::{ProduceRequest, TopicRef, decode_request};
 
+pub(crate) use append::code_of;
 pub(crate) use pending::PendingProduce;
 
 use self::append::{Appender, Refusal};

@@ -135,6 +135,7 @@ static DESCRIBE_GROUPS: Schema = Schema::of::<messages::DescribeGroupsResponse>(
 static DESCRIBE_GROUPS_DESCRIBED_GROUP: Schema =
     Schema::of::<messages::describe_groups_response::DescribedGroup>(&[
         int16("error code"),
+        string("error message").since(6),
         string("group id"),
         string("group state"),
         string("protocol type"),

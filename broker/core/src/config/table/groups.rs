@@ -2,17 +2,20 @@
 
 use super::super::key::{Check, Effect, Key, Kind};
 
-const GROUPS: Effect = Effect::Without("consumer groups are not served yet");
+const CONSUMER: Effect = Effect::Without("the consumer protocol of groups (KIP-848) is not served yet");
+const ONE_REPLICA: Effect = Effect::Partly("this version keeps one replica of a partition");
+const JOURNAL: Effect =
+    Effect::Without("whatever comes while the journal is being flushed is written with its next flush");
 const STREAMS_GROUPS: Effect = Effect::Without("streams groups are not served");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
 
 pub(super) const KEYS: &[Key] = &[
     Key::broker("group.consumer.assignors", Kind::List, Some("uniform,range"))
-        .effect(GROUPS)
+        .effect(CONSUMER)
         .doc("The assignors of the consumer protocol that the broker runs."),
     Key::broker("group.consumer.heartbeat.interval.ms", Kind::Int, Some("5000"))
         .at_least(1)
-        .effect(GROUPS)
+        .effect(CONSUMER)
         .doc("How often members of the consumer protocol send heartbeats."),
     Key::broker(
         "group.consumer.max.heartbeat.interval.ms",
@@ -20,15 +23,15 @@ pub(super) const KEYS: &[Key] = &[
         Some("15000"),
     )
     .at_least(1)
-    .effect(GROUPS)
+    .effect(CONSUMER)
     .doc("The longest heartbeat interval a group may be configured with."),
     Key::broker("group.consumer.max.session.timeout.ms", Kind::Int, Some("60000"))
         .at_least(1)
-        .effect(GROUPS)
+        .effect(CONSUMER)
         .doc("The longest session timeout a group may be configured with."),
     Key::broker("group.consumer.max.size", Kind::Int, Some("2147483647"))
         .at_least(1)
-        .effect(GROUPS)
+        .effect(CONSUMER)
         .doc("The most members of a group of the consumer protocol."),
     Key::broker(
         "group.consumer.migration.policy",
@@ -41,7 +44,7 @@ pub(super) const KEYS: &[Key] = &[
         "UPGRADE",
         "BIDIRECTIONAL",
     ]))
-    .effect(GROUPS)
+    .effect(CONSUMER)
     .doc("Whether classic groups are converted to the consumer protocol, and back."),
     Key::broker(
         "group.consumer.min.heartbeat.interval.ms",
@@ -49,11 +52,11 @@ pub(super) const KEYS: &[Key] = &[
         Some("5000"),
     )
     .at_least(1)
-    .effect(GROUPS)
+    .effect(CONSUMER)
     .doc("The shortest heartbeat interval a group may be configured with."),
     Key::broker("group.consumer.min.session.timeout.ms", Kind::Int, Some("45000"))
         .at_least(1)
-        .effect(GROUPS)
+        .effect(CONSUMER)
         .doc("The shortest session timeout a group may be configured with."),
     Key::broker(
         "group.consumer.regex.refresh.interval.ms",
@@ -61,16 +64,16 @@ pub(super) const KEYS: &[Key] = &[
         Some("600000"),
     )
     .at_least(10_000)
-    .effect(GROUPS)
+    .effect(CONSUMER)
     .internal()
     .doc("How often patterns are matched against the topics again."),
     Key::broker("group.consumer.session.timeout.ms", Kind::Int, Some("45000"))
         .at_least(1)
-        .effect(GROUPS)
+        .effect(CONSUMER)
         .doc("How long a member of the consumer protocol may be silent."),
     Key::broker("group.coordinator.append.linger.ms", Kind::Int, Some("-1"))
         .at_least(-1)
-        .effect(GROUPS)
+        .effect(JOURNAL)
         .doc("How long the coordinator gathers changes before it writes them; -1 adapts to the load."),
     Key::broker(
         "group.coordinator.rebalance.protocols",
@@ -78,24 +81,20 @@ pub(super) const KEYS: &[Key] = &[
         Some("classic,consumer,streams"),
     )
     .check(Check::OneOf(&["consumer", "classic", "share", "streams"]))
-    .effect(GROUPS)
+    .effect(CONSUMER)
     .doc("The group protocols that are served."),
     Key::broker("group.coordinator.threads", Kind::Int, Some("4"))
         .at_least(1)
         .effect(OWN_THREADS)
         .doc("Threads of the group coordinator."),
     Key::broker("group.initial.rebalance.delay.ms", Kind::Int, Some("3000"))
-        .effect(GROUPS)
         .doc("How long the first rebalance of an empty group waits for more members."),
     Key::broker("group.max.session.timeout.ms", Kind::Int, Some("1800000"))
-        .effect(GROUPS)
         .doc("The longest session timeout that a classic member may ask for."),
     Key::broker("group.max.size", Kind::Int, Some("2147483647"))
         .at_least(1)
-        .effect(GROUPS)
         .doc("The most members of a classic group."),
     Key::broker("group.min.session.timeout.ms", Kind::Int, Some("6000"))
-        .effect(GROUPS)
         .doc("The shortest session timeout that a classic member may ask for."),
     Key::broker("group.streams.heartbeat.interval.ms", Kind::Int, Some("5000"))
         .at_least(1)
@@ -146,37 +145,30 @@ pub(super) const KEYS: &[Key] = &[
         .effect(STREAMS_GROUPS)
         .doc("How long a member of a streams group may be silent."),
     Key::broker("offset.metadata.max.bytes", Kind::Int, Some("4096"))
-        .effect(GROUPS)
         .doc("The most metadata in a committed offset."),
     Key::broker("offsets.commit.timeout.ms", Kind::Int, Some("5000"))
         .at_least(1)
-        .effect(GROUPS)
         .doc("How long a commit of offsets may take."),
     Key::broker("offsets.load.buffer.size", Kind::Int, Some("5242880"))
         .at_least(1)
-        .effect(GROUPS)
         .doc("How much is read at once when committed offsets are loaded."),
     Key::broker("offsets.retention.check.interval.ms", Kind::Long, Some("600000"))
         .at_least(1)
-        .effect(GROUPS)
         .doc("How often expired offsets are looked for."),
     Key::broker("offsets.retention.minutes", Kind::Int, Some("10080"))
         .at_least(1)
-        .effect(GROUPS)
         .doc("For how long offsets are kept once their group is empty."),
     Key::broker("offsets.topic.compression.codec", Kind::Int, Some("0"))
-        .effect(GROUPS)
+        .check(Check::Between(0, 4))
         .doc("The codec of the offsets topic."),
     Key::broker("offsets.topic.num.partitions", Kind::Int, Some("50"))
         .at_least(1)
-        .effect(GROUPS)
         .doc("Partitions of the offsets topic."),
     Key::broker("offsets.topic.replication.factor", Kind::Short, Some("3"))
         .at_least(1)
-        .effect(GROUPS)
+        .effect(ONE_REPLICA)
         .doc("Replicas of the offsets topic."),
     Key::broker("offsets.topic.segment.bytes", Kind::Int, Some("104857600"))
         .at_least(1)
-        .effect(GROUPS)
         .doc("Size of a segment of the offsets topic."),
 ];

@@ -153,21 +153,9 @@ impl OffsetStore {
         self.groups.keys().map(|group| &**group)
     }
 
-    /// Every offset whose topic and partition `is_gone`: group, topic, partition.
-    pub fn gone(&self, is_gone: impl Fn(&str, i32, &CommittedOffset) -> bool) -> Vec<(String, String, i32)> {
-        let mut gone = Vec::new();
-        for (group, topics) in &self.groups {
-            for (topic, partitions) in topics {
-                for (partition, offset) in partitions {
-                    if is_gone(topic, *partition, offset) {
-                        gone.push((group.to_string(), topic.to_string(), *partition));
-                    }
-                }
-            }
-        }
-        // Records written from here have the same order on every run.
-        gone.sort();
-        gone
+    /// Whether some group has offsets of a topic of this name.
+    pub fn knows_topic(&self, topic: &str) -> bool {
+        self.names.contains_key(topic)
     }
 
     /// The offsets of a group that have expired, and whether these are all it has. `subscribed` says of a topic whether

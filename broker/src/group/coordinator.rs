@@ -1,0 +1,111 @@
+//! One partition of `__consumer_offsets`: its groups and what they committed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use strandline_core::group::classic::{Answer, ClassicGroup, Effects, Ticket};
+use strandline_core::group::offsets::OffsetStore;
+use strandline_runtime::local::OneshotSender;
+use strandline_storage::disk::Disk;
+use strandline_wire::ErrorCode;
+
+use crate::shard::{Deadline, Partition, Topic};
+
+/// How far a coordinator is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The partition is being replayed.
+    Loading,
+    /// Its groups are served.
+    Active,
+    /// It is not led here any more, or could not be replayed.
+    Ended,
+}
+
+/// The coordinator of the groups of one partition.
+pub(crate) struct Coordinator<D: Disk> {
+    pub(super) topic: Rc<Topic<D>>,
+    pub(super) partition: Rc<Partition<D>>,
+    state: Cell<State>,
+    pub(super) offsets: RefCell<OffsetStore>,
+    pub(super) groups: RefCell<BTreeMap<Rc<str>, Group>>,
+    /// Requests that wait for a group's answer.
+    pub(super) tickets: RefCell<BTreeMap<Ticket, OneshotSender<Answer>>>,
+    next_ticket: Cell<u64>,
+}
+
+/// A group in memory.
+pub(super) struct Group {
+    pub(super) machine: ClassicGroup,
+    /// Tells it from an earlier one of its name.
+    pub(super) life: u64,
+    /// When it wants to be called, and the entry that calls it.
+    pub(super) deadline: Option<(i64, Deadline)>,
+    /// Behind its last record: what is told of it waits until that is durable.
+    pub(super) written_end: i64,
+}
+
+impl<D: Disk> Coordinator<D> {
+    pub(super) fn new(topic: Rc<Topic<D>>, partition: Rc<Partition<D>>) -> Self {
+        Self {
+            topic,
+            partition,
+            state: Cell::new(State::Loading),
+            offsets: RefCell::default(),
+            groups: RefCell::default(),
+            tickets: RefCell::default(),
+            next_ticket: Cell::new(0),
+        }
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        self.state.set(state);
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state.get()
+    }
+
+    /// Whether its groups are served.
+    ///
+    /// # Errors
+    /// COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR.
+    pub(crate) fn check(&self) -> Result<(), ErrorCode> {
+        match self.state.get() {
+            _ if self.partition.lost().is_some() => Err(ErrorCode::NotCoordinator),
+            State::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
+            State::Active => Ok(()),
+            State::Ended => Err(ErrorCode::NotCoordinator),
+        }
+    }
+
+    pub(super) fn next_ticket(&self) -> Ticket {
+        Ticket(self.next_ticket.replace(self.next_ticket.get() + 1))
+    }
+
+    /// Serves no more: every request that waits is told so.
+    pub(super) fn end(&self) {
+        self.state.set(State::Ended);
+        let groups = std::mem::take(&mut *self.groups.borrow_mut());
+        for mut group in groups.into_values() {
+            let mut effects = Effects::default();
+            group.machine.die(ErrorCode::NotCoordinator, 0, &mut effects);
+            self.answer(&mut effects);
+        }
+        // Nobody is left to answer these: their requests see the sender go.
+        drop(std::mem::take(&mut *self.tickets.borrow_mut()));
+        *self.offsets.borrow_mut() = OffsetStore::default();
+    }
+
+    /// Hands out the answers that are due.
+    pub(super) fn answer(&self, effects: &mut Effects) {
+        for (ticket, answer) in effects.answers.drain(..) {
+            let sender = self.tickets.borrow_mut().remove(&ticket);
+            if let Some(sender) = sender {
+                // One whose client went away is told to nobody.
+                let _ = sender.send(answer);
+            }
+        }
+    }
+}

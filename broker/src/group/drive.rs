@@ -1,0 +1,214 @@
+//! Running groups: each call, what it has done, and when the group wants to be called next.
+
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use strandline_core::group::classic::{Answer, ClassicGroup, Effects, PersistId, Ticket};
+use strandline_core::group::offsets::OffsetsRecord;
+use strandline_runtime::local::{OneshotReceiver, oneshot};
+use strandline_runtime::{Queue, Runtime};
+use strandline_storage::disk::Disk;
+use strandline_wire::ErrorCode;
+
+use super::Coordinator;
+use super::coordinator::{Group, State};
+use crate::shard::{Expire, Shard};
+
+impl<D: Disk> Coordinator<D> {
+    /// Whether there is a group of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.groups.borrow().contains_key(name)
+    }
+
+    /// Makes an empty group, if there is none of its name.
+    pub(super) fn make<R: Runtime>(&self, shard: &Shard<R, D>, name: &str) {
+        if self.has(name) {
+            return;
+        }
+        let now_ms = shard.groups.now_ms(shard.runtime.now());
+        let machine = ClassicGroup::new(shard.groups.classic.clone(), now_ms);
+        self.groups
+            .borrow_mut()
+            .insert(name.into(), Group::new(machine, shard.groups.next_life()));
+    }
+
+    /// Calls a group with the time, and does what it asks for; `None` without such a group.
+    pub(super) fn call<R: Runtime, T>(
+        self: &Rc<Self>,
+        shard: &Rc<Shard<R, D>>,
+        name: &str,
+        call: impl FnOnce(&mut ClassicGroup, i64, &mut Effects) -> T,
+    ) -> Option<T> {
+        let mut groups = self.groups.borrow_mut();
+        let group = groups.get_mut(name)?;
+        let now_ms = shard.groups.now_ms(shard.runtime.now());
+        let mut effects = Effects::default();
+        let result = call(&mut group.machine, now_ms, &mut effects);
+        self.settle(shard, name, group, effects, now_ms);
+        Some(result)
+    }
+
+    /// The same with a ticket: what the group answers to it, now or later. `Err` if the group will not, as the coordinator
+    /// has ended; `None` without such a group.
+    pub(super) fn ask<R: Runtime>(
+        self: &Rc<Self>,
+        shard: &Rc<Shard<R, D>>,
+        name: &str,
+        ask: impl FnOnce(&mut ClassicGroup, Ticket, i64, &mut Effects),
+    ) -> Option<OneshotReceiver<Answer>> {
+        if !self.has(name) {
+            return None;
+        }
+        let ticket = self.next_ticket();
+        let (sender, receiver) = oneshot();
+        self.tickets.borrow_mut().insert(ticket, sender);
+        self.call(shard, name, |machine, now_ms, effects| {
+            ask(machine, ticket, now_ms, effects);
+        })?;
+        Some(receiver)
+    }
+
+    /// Enters a group that was replayed.
+    pub(super) fn enter<R: Runtime>(
+        self: &Rc<Self>,
+        shard: &Rc<Shard<R, D>>,
+        name: Rc<str>,
+        machine: ClassicGroup,
+        effects: Effects,
+        now_ms: i64,
+    ) {
+        let mut group = Group::new(machine, shard.groups.next_life());
+        group.written_end = self.partition.log.end_offset();
+        self.settle(shard, &name, &mut group, effects, now_ms);
+        self.groups.borrow_mut().insert(name, group);
+    }
+
+    fn settle<R: Runtime>(
+        self: &Rc<Self>,
+        shard: &Rc<Shard<R, D>>,
+        name: &str,
+        group: &mut Group,
+        mut effects: Effects,
+        now_ms: i64,
+    ) {
+        while !effects.persists.is_empty() {
+            for persist in std::mem::take(&mut effects.persists) {
+                let record = OffsetsRecord::Group {
+                    group: name.to_owned(),
+                    value: Some(persist.record),
+                };
+                match self.append(shard, &[record]) {
+                    Ok(end) => {
+                        group.written_end = end;
+                        self.tell_when_durable(shard, name, group.life, persist.id, end);
+                    }
+                    Err(code) => group
+                        .machine
+                        .persisted(persist.id, Err(code), now_ms, &mut effects),
+                }
+            }
+        }
+        for transition in effects.transitions.drain(..) {
+            tracing::info!(
+                shard = shard.number,
+                group = name,
+                from = %transition.from,
+                to = %transition.to,
+                generation = transition.generation,
+                "group: {}",
+                transition.reason
+            );
+        }
+        self.answer(&mut effects);
+        self.set_deadline(shard, name, group, now_ms);
+    }
+
+    fn tell_when_durable<R: Runtime>(
+        self: &Rc<Self>,
+        shard: &Rc<Shard<R, D>>,
+        name: &str,
+        life: u64,
+        id: PersistId,
+        end: i64,
+    ) {
+        let (coordinator, shard, name) = (self.clone(), shard.clone(), Rc::<str>::from(name));
+        let runtime = shard.runtime.clone();
+        runtime.spawn(Queue::Latency, async move {
+            let result = coordinator.durable(end).await;
+            let is_same = |group: &Group| group.life == life;
+            if coordinator.groups.borrow().get(&name).is_some_and(is_same) {
+                coordinator.call(&shard, &name, |machine, now_ms, effects| {
+                    machine.persisted(id, result, now_ms, effects);
+                });
+            }
+        });
+    }
+
+    /// An entry in the shard's deadlines, unless an earlier one is there, which will look again.
+    fn set_deadline<R: Runtime>(
+        self: &Rc<Self>,
+        shard: &Rc<Shard<R, D>>,
+        name: &str,
+        group: &mut Group,
+        now_ms: i64,
+    ) {
+        let Some(wanted) = group.machine.deadline_ms() else {
+            group.deadline = None;
+            return;
+        };
+        if group.deadline.as_ref().is_some_and(|(at, _)| *at <= wanted) {
+            return;
+        }
+        let left = Duration::from_millis(u64::try_from(wanted - now_ms).unwrap_or_default());
+        let timer: Rc<dyn Expire> = Rc::new(GroupTimer {
+            shard: Rc::downgrade(shard),
+            coordinator: Rc::downgrade(self),
+            group: name.into(),
+        });
+        let entry = shard.deadlines.register(shard.runtime.now() + left, timer);
+        group.deadline = Some((wanted, entry));
+    }
+}
+
+impl Group {
+    fn new(machine: ClassicGroup, life: u64) -> Self {
+        Self {
+            machine,
+            life,
+            deadline: None,
+            written_end: 0,
+        }
+    }
+}
+
+/// The deadline of a group.
+struct GroupTimer<R: Runtime, D: Disk> {
+    shard: Weak<Shard<R, D>>,
+    coordinator: Weak<Coordinator<D>>,
+    group: Rc<str>,
+}
+
+impl<R: Runtime, D: Disk> Expire for GroupTimer<R, D> {
+    fn expire(&self) {
+        let (Some(shard), Some(coordinator)) = (self.shard.upgrade(), self.coordinator.upgrade()) else {
+            return;
+        };
+        // At a stop every deadline is over, the groups' with them.
+        if shard.is_stopping() || coordinator.state() != State::Active {
+            return;
+        }
+        if let Some(group) = coordinator.groups.borrow_mut().get_mut(&self.group) {
+            group.deadline = None;
+        }
+        coordinator.call(&shard, &self.group, |machine, now_ms, effects| {
+            if machine.deadline_ms().is_some_and(|deadline| deadline <= now_ms) {
+                machine.tick(now_ms, effects);
+            }
+        });
+    }
+}
+
+/// What an answer of another kind than was asked for stands for: the machine has answered wrongly.
+pub(super) fn unexpected() -> ErrorCode {
+    ErrorCode::UnknownServerError
+}

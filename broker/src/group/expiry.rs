@@ -1,0 +1,191 @@
+//! What goes by itself: offsets that nobody used for long, groups that nothing is left of, offsets of deleted topics.
+
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use strandline_core::group::classic::OffsetExpiry;
+use strandline_core::group::offsets::{CommittedOffset, ExpiryBase, OffsetsRecord};
+use strandline_core::metadata::ClusterImage;
+use strandline_runtime::{Queue, Runtime};
+use strandline_storage::disk::Disk;
+
+use super::Coordinator;
+use super::coordinator::State;
+use crate::shard::Shard;
+
+/// Records that go into one batch: well below any limit on a batch.
+pub(super) const RECORDS_PER_BATCH: usize = 1_000;
+
+/// Looks for what has expired, again and again.
+pub(crate) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>) {
+    let interval = Duration::from_millis(shard.groups.settings.retention_check_interval_ms);
+    loop {
+        let sleep = pin!(shard.runtime.sleep(interval));
+        let stop = pin!(shard.stop_requested());
+        if let Either::Right(_) = select(sleep, stop).await {
+            return;
+        }
+        for coordinator in shard.groups.all() {
+            expire(&shard, &coordinator).await;
+        }
+    }
+}
+
+async fn expire<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, coordinator: &Rc<Coordinator<D>>) {
+    let names: Vec<Rc<str>> = coordinator.groups.borrow().keys().cloned().collect();
+    for name in names {
+        if coordinator.state() != State::Active {
+            return;
+        }
+        expire_group(shard, coordinator, &name);
+        shard.runtime.yield_if_needed().await;
+    }
+}
+
+fn expire_group<R: Runtime, D: Disk>(
+    shard: &Rc<Shard<R, D>>,
+    coordinator: &Rc<Coordinator<D>>,
+    name: &Rc<str>,
+) {
+    let (mut records, all) = {
+        let groups = coordinator.groups.borrow();
+        let Some(group) = groups.get(name) else { return };
+        let base = match group.machine.offset_expiry() {
+            OffsetExpiry::Since(moment) => ExpiryBase::Moment(moment),
+            OffsetExpiry::SinceCommit => ExpiryBase::Commit,
+            OffsetExpiry::Never => ExpiryBase::Never,
+        };
+        let offsets = coordinator.offsets.borrow();
+        let (expired, all) = offsets.expired(
+            name,
+            base,
+            |topic| group.machine.is_subscribed_to(topic),
+            shard.runtime.wall_clock_ms(),
+            shard.groups.settings.retention_ms,
+        );
+        let gone = all && group.machine.is_idle();
+        let mut records: Vec<_> = expired
+            .into_iter()
+            .map(|(topic, partition)| tombstone(name, &topic, partition))
+            .collect();
+        if gone && group.machine.has_record() {
+            records.push(OffsetsRecord::Group {
+                group: name.to_string(),
+                value: None,
+            });
+        }
+        (records, gone)
+    };
+    if !records.is_empty() {
+        tracing::info!(
+            shard = shard.number,
+            group = &**name,
+            offsets =
+                records.len() - usize::from(matches!(records.last(), Some(OffsetsRecord::Group { .. }))),
+            "offsets of the group have expired"
+        );
+    }
+    while !records.is_empty() {
+        let rest = records.split_off(records.len().min(RECORDS_PER_BATCH));
+        let Ok(end) = coordinator.append(shard, &records) else {
+            // Looked for again at the next round.
+            return;
+        };
+        if let Some(group) = coordinator.groups.borrow_mut().get_mut(name) {
+            group.written_end = end;
+        }
+        records = rest;
+    }
+    if all {
+        coordinator.groups.borrow_mut().remove(name);
+    }
+}
+
+/// Forgets the offsets of topics that were deleted.
+pub(super) fn forget_topics<R: Runtime, D: Disk>(
+    shard: &Rc<Shard<R, D>>,
+    coordinator: &Rc<Coordinator<D>>,
+    deleted: &[String],
+) {
+    let is_known = {
+        let offsets = coordinator.offsets.borrow();
+        deleted.iter().any(|topic| offsets.knows_topic(topic))
+    };
+    if is_known && coordinator.state() == State::Active {
+        forget_gone(shard, coordinator);
+    }
+}
+
+/// Forgets every offset whose topic or partition is gone, in a task of its own.
+pub(super) fn forget_gone<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, coordinator: &Rc<Coordinator<D>>) {
+    if coordinator.offsets.borrow().is_empty() {
+        return;
+    }
+    let (shard, coordinator) = (shard.clone(), coordinator.clone());
+    let runtime = shard.runtime.clone();
+    runtime.spawn(Queue::Background, async move {
+        let names: Vec<String> = {
+            let offsets = coordinator.offsets.borrow();
+            let mut names: Vec<String> = offsets.groups().map(str::to_owned).collect();
+            // Records are written in the same order on every run.
+            names.sort();
+            names
+        };
+        for name in names {
+            if coordinator.state() != State::Active {
+                return;
+            }
+            forget_gone_of(&shard, &coordinator, &name);
+            shard.runtime.yield_if_needed().await;
+        }
+    });
+}
+
+fn forget_gone_of<R: Runtime, D: Disk>(
+    shard: &Rc<Shard<R, D>>,
+    coordinator: &Rc<Coordinator<D>>,
+    name: &str,
+) {
+    let image = shard.image();
+    let records: Vec<_> = {
+        let offsets = coordinator.offsets.borrow();
+        let gone = offsets
+            .of_group(name)
+            .filter(|(topic, partition, offset)| is_gone(&image, topic, *partition, offset));
+        gone.map(|(topic, partition, _)| tombstone(name, topic, partition))
+            .collect()
+    };
+    for batch in records.chunks(RECORDS_PER_BATCH) {
+        match coordinator.append(shard, batch) {
+            Ok(end) => {
+                if let Some(group) = coordinator.groups.borrow_mut().get_mut(name) {
+                    group.written_end = end;
+                }
+            }
+            // They stay until the partition is replayed the next time; nobody is told of them meanwhile.
+            Err(_) => return,
+        }
+    }
+}
+
+fn is_gone(image: &ClusterImage, topic: &str, partition: i32, offset: &CommittedOffset) -> bool {
+    match image.topic_by_name(topic) {
+        None => true,
+        Some(topic) => {
+            offset.is_of_other_topic(topic.id)
+                || usize::try_from(partition).map_or(true, |number| number >= topic.partitions.len())
+        }
+    }
+}
+
+/// The record that takes an offset away.
+pub(super) fn tombstone(group: &str, topic: &str, partition: i32) -> OffsetsRecord {
+    OffsetsRecord::Offset {
+        group: group.to_owned(),
+        topic: topic.to_owned(),
+        partition,
+        value: None,
+    }
+}

@@ -1,0 +1,93 @@
+//! DeleteGroups (42): a group without members, and everything it committed.
+
+use bytes::Bytes;
+use strandline_core::group::classic::Effects;
+use strandline_core::group::offsets::OffsetsRecord;
+use strandline_runtime::Runtime;
+use strandline_storage::disk::Disk;
+use strandline_wire::ErrorCode;
+use strandline_wire::messages::GroupId;
+use strandline_wire::messages::delete_groups_request::DeleteGroupsRequest;
+use strandline_wire::messages::delete_groups_response::{DeletableGroupResult, DeleteGroupsResponse};
+
+use crate::connection::{Answer, Close};
+use crate::group::Coordinator;
+use crate::group::expiry::{RECORDS_PER_BATCH, tombstone};
+use crate::handlers::Request;
+
+pub(crate) async fn serve<R: Runtime, D: Disk>(
+    request: &Request<R, D>,
+    body: Bytes,
+) -> Result<Answer<D>, Close> {
+    let asked: DeleteGroupsRequest = request.decode(body)?;
+    let mut results: Vec<DeletableGroupResult> = Vec::with_capacity(asked.groups_names.len());
+    for group in asked.groups_names {
+        // Kafka's answer names each group once.
+        if results.iter().any(|result| result.group_id == group) {
+            continue;
+        }
+        let code = delete(request, &group).await.err().unwrap_or_default();
+        let result = DeletableGroupResult::default().with_group_id(group);
+        results.push(result.with_error_code(code.code()));
+    }
+    let response = DeleteGroupsResponse::default().with_results(results);
+    let codes = response
+        .results
+        .iter()
+        .map(|result| ErrorCode::from_code(result.error_code));
+    request.encode(&response, codes)
+}
+
+async fn delete<R: Runtime, D: Disk>(request: &Request<R, D>, group: &GroupId) -> Result<(), ErrorCode> {
+    let shard = &request.shard;
+    let coordinator = shard.coordinator_of(group)?;
+    coordinator.admit(shard, RECORDS_PER_BATCH * 64).await?;
+    coordinator.check()?;
+    let end = delete_now(request, &coordinator, group)?;
+    coordinator.durable_in_time(shard, end).await
+}
+
+/// Appends what takes the group away, its own record last, and forgets it.
+fn delete_now<R: Runtime, D: Disk>(
+    request: &Request<R, D>,
+    coordinator: &Coordinator<D>,
+    group: &GroupId,
+) -> Result<i64, ErrorCode> {
+    let shard = &request.shard;
+    let mut records: Vec<_> = {
+        let groups = coordinator.groups.borrow();
+        let found = groups.get(group.as_str()).ok_or(ErrorCode::GroupIdNotFound)?;
+        found.machine.validate_delete()?;
+        let offsets = coordinator.offsets.borrow();
+        let offsets = offsets
+            .of_group(group)
+            .map(|(topic, partition, _)| (topic.to_owned(), partition));
+        offsets
+            .map(|(topic, partition)| tombstone(group, &topic, partition))
+            .collect()
+    };
+    records.push(OffsetsRecord::Group {
+        group: group.to_string(),
+        value: None,
+    });
+    let mut end = 0;
+    for batch in records.chunks(RECORDS_PER_BATCH) {
+        end = coordinator.append(shard, batch)?;
+    }
+    let removed = coordinator.groups.borrow_mut().remove(group.as_str());
+    if let Some(mut removed) = removed {
+        let now_ms = shard.groups.now_ms(shard.runtime.now());
+        let mut effects = Effects::default();
+        removed
+            .machine
+            .die(ErrorCode::GroupIdNotFound, now_ms, &mut effects);
+        coordinator.answer(&mut effects);
+    }
+    tracing::info!(
+        shard = shard.number,
+        group = group.as_str(),
+        offsets = records.len() - 1,
+        "group deleted"
+    );
+    Ok(end)
+}

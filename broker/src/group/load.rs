@@ -1,0 +1,169 @@
+//! Replaying a partition of `__consumer_offsets`.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use strandline_core::group::classic::{ClassicGroup, Effects, GroupRecord};
+use strandline_core::group::offsets::{OffsetsRecord, RecordError};
+use strandline_runtime::Runtime;
+use strandline_storage::disk::Disk;
+use strandline_storage::{ReadError, ReadRequest};
+use strandline_wire::batch::{BatchError, BatchHeader, for_each_record};
+use thiserror::Error;
+
+use super::coordinator::State;
+use super::{Coordinator, expiry};
+use crate::shard::Shard;
+
+/// The last record of each classic group.
+type Records = BTreeMap<Rc<str>, GroupRecord>;
+
+/// Why a partition cannot be replayed.
+#[derive(Debug, Error)]
+enum LoadError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the batch at offset {offset}: {}", .error.message)]
+    Batch { offset: i64, error: BatchError },
+    #[error("the record at offset {offset}: {error}")]
+    Record { offset: i64, error: RecordError },
+    #[error("no batch at offset {0} although the log ends later")]
+    Gap(i64),
+}
+
+/// Replays up to the end that the log has now, then lets the groups be served.
+pub(super) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, coordinator: Rc<Coordinator<D>>) {
+    let started = shard.runtime.now();
+    let mut records = Records::new();
+    if let Err(error) = replay(&shard, &coordinator, &mut records).await {
+        if coordinator.state() == State::Loading {
+            coordinator.set_state(State::Ended);
+            tracing::error!(
+                shard = shard.number,
+                partition = coordinator.partition.number,
+                %error,
+                "groups cannot be served: their partition of __consumer_offsets cannot be replayed"
+            );
+        }
+        return;
+    }
+    enter_groups(&shard, &coordinator, records).await;
+    if coordinator.state() != State::Loading {
+        return;
+    }
+    coordinator.set_state(State::Active);
+    tracing::info!(
+        shard = shard.number,
+        partition = coordinator.partition.number,
+        groups = coordinator.groups.borrow().len(),
+        offsets = coordinator.offsets.borrow().len(),
+        milliseconds = shard.runtime.now().since(started).as_millis() as u64,
+        "groups loaded"
+    );
+    expiry::forget_gone(&shard, &coordinator);
+}
+
+async fn replay<R: Runtime, D: Disk>(
+    shard: &Shard<R, D>,
+    coordinator: &Coordinator<D>,
+    groups: &mut Records,
+) -> Result<(), LoadError> {
+    let log = coordinator.partition.log.clone();
+    let end = log.end_offset();
+    let mut next = log.start_offset();
+    while next < end && coordinator.state() == State::Loading {
+        let read = log
+            .read(ReadRequest {
+                offset: next,
+                max_bytes: shard.groups.settings.load_buffer_bytes,
+                upper_bound: end,
+                at_least_one: true,
+            })
+            .await?;
+        let before = next;
+        for batch in &read.batches {
+            let header =
+                BatchHeader::decode(batch).map_err(|error| LoadError::Batch { offset: next, error })?;
+            if !header.is_control() {
+                replay_batch(shard, coordinator, batch, &header, groups)?;
+            }
+            next = header.last_offset() + 1;
+            shard.runtime.yield_if_needed().await;
+        }
+        if next == before {
+            return Err(LoadError::Gap(next));
+        }
+    }
+    Ok(())
+}
+
+fn replay_batch<R: Runtime, D: Disk>(
+    shard: &Shard<R, D>,
+    coordinator: &Coordinator<D>,
+    batch: &[u8],
+    header: &BatchHeader,
+    groups: &mut Records,
+) -> Result<(), LoadError> {
+    let replayed = for_each_record(batch, shard.config.decompressed_batch_max_bytes, |record| {
+        let offset = record.offset(header);
+        match OffsetsRecord::decode(record.key, record.value) {
+            Err(error) => ControlFlow::Break(LoadError::Record { offset, error }),
+            Ok(OffsetsRecord::Group { group, value }) => {
+                match value {
+                    Some(value) => drop(groups.insert(group.into(), value)),
+                    None => drop(groups.remove(&*group)),
+                }
+                ControlFlow::Continue(())
+            }
+            Ok(OffsetsRecord::Unknown(kind)) => {
+                tracing::warn!(
+                    shard = shard.number,
+                    partition = coordinator.partition.number,
+                    offset,
+                    kind,
+                    "a record of a kind that is not known was left out"
+                );
+                ControlFlow::Continue(())
+            }
+            Ok(offset) => {
+                coordinator.apply(&[offset]);
+                ControlFlow::Continue(())
+            }
+        }
+    });
+    match replayed {
+        Ok(None) => Ok(()),
+        Ok(Some(error)) => Err(error),
+        Err(error) => Err(LoadError::Batch {
+            offset: header.base_offset,
+            error,
+        }),
+    }
+}
+
+async fn enter_groups<R: Runtime, D: Disk>(
+    shard: &Rc<Shard<R, D>>,
+    coordinator: &Rc<Coordinator<D>>,
+    records: Records,
+) {
+    let simple: Vec<Rc<str>> = {
+        let offsets = coordinator.offsets.borrow();
+        let names = offsets.groups().filter(|name| !records.contains_key(*name));
+        names.map(Rc::from).collect()
+    };
+    for (name, record) in records {
+        if coordinator.state() != State::Loading {
+            return;
+        }
+        let now_ms = shard.groups.now_ms(shard.runtime.now());
+        let mut effects = Effects::default();
+        let machine = ClassicGroup::load(shard.groups.classic.clone(), &record, now_ms, &mut effects);
+        coordinator.enter(shard, name, machine, effects, now_ms);
+        shard.runtime.yield_if_needed().await;
+    }
+    for name in simple {
+        coordinator.make(shard, &name);
+        shard.runtime.yield_if_needed().await;
+    }
+}

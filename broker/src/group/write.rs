@@ -1,0 +1,177 @@
+//! Appending records to `__consumer_offsets`, by the path of a produce with `acks=all`.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use strandline_core::group::offsets::OffsetsRecord;
+use strandline_runtime::Runtime;
+use strandline_storage::disk::Disk;
+use strandline_wire::ErrorCode;
+use strandline_wire::batch::{BatchBuilder, Codec, TopicCompression, validate};
+
+use super::Coordinator;
+use crate::handlers::produce::code_of;
+use crate::shard::{AckWaiter, Acks, RecordsAck, Shard};
+
+/// About what a record takes in a batch beside its key and value.
+const RECORD_BYTES: usize = 32;
+
+impl<D: Disk> Coordinator<D> {
+    /// Waits until the shard takes records of about `bytes`, no longer than a commit may.
+    ///
+    /// # Errors
+    /// The code for the client.
+    pub(super) async fn admit<R: Runtime>(&self, shard: &Shard<R, D>, bytes: usize) -> Result<(), ErrorCode> {
+        let deadline = shard.runtime.now() + commit_timeout(shard);
+        let admitted = shard.store.admit(bytes, deadline).await;
+        admitted.map_err(|error| match error {
+            strandline_storage::StoreError::Busy => ErrorCode::CoordinatorNotAvailable,
+            _ => ErrorCode::NotCoordinator,
+        })
+    }
+
+    /// Appends records as one batch, and enters the offsets among them; the offset behind it.
+    ///
+    /// # Errors
+    /// The code for the client: nothing was appended.
+    pub(super) fn append<R: Runtime>(
+        &self,
+        shard: &Shard<R, D>,
+        records: &[OffsetsRecord],
+    ) -> Result<i64, ErrorCode> {
+        let appended = self.append_batch(shard, records);
+        let end = appended.map_err(|code| {
+            let client_code = client_code(code);
+            tracing::warn!(
+                shard = shard.number,
+                partition = self.partition.number,
+                code = code.name(),
+                records = records.len(),
+                "records of groups were not appended"
+            );
+            client_code
+        })?;
+        self.apply(records);
+        Ok(end)
+    }
+
+    fn append_batch<R: Runtime>(
+        &self,
+        shard: &Shard<R, D>,
+        records: &[OffsetsRecord],
+    ) -> Result<i64, ErrorCode> {
+        if let Some(code) = self.partition.lost() {
+            return Err(code);
+        }
+        let now_ms = shard.runtime.wall_clock_ms();
+        let codec = u8::try_from(shard.groups.settings.topic_compression)
+            .ok()
+            .and_then(Codec::from_id)
+            .unwrap_or(Codec::None);
+        let mut builder = BatchBuilder::new().compression(codec);
+        let (mut key, mut value) = (BytesMut::new(), BytesMut::new());
+        for record in records {
+            key.clear();
+            value.clear();
+            record.encode_key(&mut key);
+            let has_value = record.encode_value(&mut value);
+            builder.record(now_ms, Some(&key), has_value.then_some(&value[..]));
+        }
+        let batch = builder.finish().map_err(|error| error.code())?;
+        let mut rules = self.topic.rules().validation;
+        rules.now_ms = now_ms;
+        rules.compression = TopicCompression::Producer;
+        let batch = validate(&batch, &rules).map_err(|error| error.code())?;
+        let appended = self.partition.append(&batch);
+        let appended = appended.map_err(|error| code_of(&error))?;
+        Ok(appended.last_offset + 1)
+    }
+
+    /// Enters the offsets that records carry.
+    pub(super) fn apply(&self, records: &[OffsetsRecord]) {
+        let mut offsets = self.offsets.borrow_mut();
+        for record in records {
+            if let OffsetsRecord::Offset {
+                group,
+                topic,
+                partition,
+                value,
+            } = record
+            {
+                match value {
+                    Some(offset) => offsets.put(group, topic, *partition, offset.clone()),
+                    None => drop(offsets.remove(group, topic, *partition)),
+                }
+            }
+        }
+    }
+
+    /// Completes once everything below `end` is acknowledged as with `acks=all`, however long that takes.
+    ///
+    /// # Errors
+    /// The code for the client: it will not be, as far as this shard knows.
+    pub(super) async fn durable(&self, end: i64) -> Result<(), ErrorCode> {
+        self.wait(end).wait().await.map_err(client_code)
+    }
+
+    /// The same, no longer than a commit may take.
+    ///
+    /// # Errors
+    /// The code for the client.
+    pub(super) async fn durable_in_time<R: Runtime>(
+        &self,
+        shard: &Shard<R, D>,
+        end: i64,
+    ) -> Result<(), ErrorCode> {
+        let ack = self.wait(end);
+        let at = shard.runtime.now() + commit_timeout(shard);
+        let _deadline = shard.deadlines.register(at, ack.clone());
+        ack.wait().await.map_err(client_code)
+    }
+
+    fn wait(&self, end: i64) -> Rc<RecordsAck> {
+        let ack = Rc::new(RecordsAck::default());
+        match self.partition.lost() {
+            Some(code) => ack.end(Err(code)),
+            None if self.partition.is_acknowledged(Acks::All, end) => ack.end(Ok(())),
+            None => self
+                .partition
+                .wait_for_ack(Acks::All, end, AckWaiter::Records(ack.clone())),
+        }
+        ack
+    }
+}
+
+/// About what records take in a batch.
+pub(super) fn bytes_of(records: &[OffsetsRecord]) -> usize {
+    let strings = |record: &OffsetsRecord| match record {
+        OffsetsRecord::Offset {
+            group, topic, value, ..
+        } => group.len() + topic.len() + value.as_ref().map_or(0, |value| value.metadata.len()),
+        _ => 0,
+    };
+    records
+        .iter()
+        .map(|record| RECORD_BYTES * 2 + strings(record))
+        .sum()
+}
+
+fn commit_timeout<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Duration {
+    Duration::from_millis(shard.groups.settings.commit_timeout_ms)
+}
+
+/// What a group's client is told where a producer is told `code`, as in Kafka.
+fn client_code(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::UnknownTopicOrPartition
+        | ErrorCode::NotEnoughReplicas
+        | ErrorCode::NotEnoughReplicasAfterAppend
+        | ErrorCode::RequestTimedOut => ErrorCode::CoordinatorNotAvailable,
+        ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => ErrorCode::NotCoordinator,
+        ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge | ErrorCode::InvalidFetchSize => {
+            ErrorCode::UnknownServerError
+        }
+        other => other,
+    }
+}
