@@ -217,9 +217,6 @@ impl ClassicGroup {
         self.answer_join_error(seat, ErrorCode::UnknownMemberId, effects);
         self.answer_sync_error(seat, ErrorCode::UnknownMemberId, effects);
         self.members.remove(seat);
-        if !self.members.anyone_owes_sync() {
-            self.sync_deadline_ms = None;
-        }
     }
 
     pub(super) fn uses_consumer_protocol(&self) -> bool {

@@ -50,7 +50,6 @@ impl ClassicGroup {
             return;
         };
         self.members.await_join(seat, ticket);
-        self.members.renew_session(seat, now_ms);
 
         let cause = Cause::client("replaces a static member", new_id, request.reason.clone());
         if self.state != GroupState::Stable {

@@ -157,13 +157,12 @@ fn a_new_id_that_cannot_be_persisted_is_taken_back() {
     let mut bench = Bench::new();
     let members = bench.stable_static(&["one", "two"]);
     let ticket = bench.join(Join::new().instance("two").session(7_000));
-    bench.pass(1_000);
+    bench.pass_alive(20_000, &members[..1]);
     bench.persisted(Err(ErrorCode::NotEnoughReplicas));
     assert_eq!(bench.join_error(ticket), ErrorCode::CoordinatorNotAvailable);
-    assert_eq!(
-        bench.heartbeat(&static_identity(&members[1].id, "two", 1)),
-        ErrorCode::None
-    );
+    let old = static_identity(&members[1].id, "two", 1);
+    let commit = bench.group.commit(&old, true, bench.now_ms);
+    assert_eq!(commit, Ok(()), "it is the member again");
     // With the session timeout that it had before.
     bench.pass_alive(9_000, &members[..1]);
     assert_eq!(bench.group.len(), 2);
