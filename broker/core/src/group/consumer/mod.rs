@@ -28,6 +28,8 @@ mod heartbeat_tests;
 mod leave;
 #[cfg(test)]
 mod leave_tests;
+#[cfg(test)]
+mod model_tests;
 mod pattern;
 mod reconcile;
 pub mod record;

@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 use super::record::{
     ConsumerRecord, CurrentAssignment, GroupEpoch, MemberId, MemberMetadata, MemberState, ResolvedRegex,
 };
-use super::request::{ConsumerGroupConfig, Effects, LEAVE_EPOCH};
+use super::request::{ConsumerGroupConfig, Effects};
 
 /// The state of a group, as DescribeGroups and ListGroups name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -237,12 +237,7 @@ impl ConsumerGroup {
             ConsumerRecord::Member(id, None) => self.remove_member(id),
             ConsumerRecord::Current(id, Some(current)) => self.set_current(id, current.clone(), is_replay),
             ConsumerRecord::Current(id, None) if self.members.contains_key(id) => {
-                let gone = CurrentAssignment {
-                    epoch: LEAVE_EPOCH,
-                    previous_epoch: LEAVE_EPOCH,
-                    ..CurrentAssignment::default()
-                };
-                self.set_current(id, gone, is_replay);
+                self.set_current(id, CurrentAssignment::default(), is_replay);
             }
             ConsumerRecord::Current(_, None) => {}
         }
@@ -309,20 +304,23 @@ impl ConsumerGroup {
         }
     }
 
-    /// Everything that the records say and the indexes over it, for comparison.
+    /// Compares everything that the records say, and the indexes over it.
     #[cfg(test)]
-    pub(super) fn view(&self) -> String {
-        let members = self.members.iter().map(|(id, m)| (id, &m.metadata, &m.current));
-        let owners: BTreeMap<_, _> = self.owners.iter().collect();
-        format!(
-            "{:#?}",
-            (
-                (&self.epoch, self.target_epoch, self.has_topic_metadata),
-                members.collect::<Vec<_>>(),
-                (&self.targets, &self.regexes, &self.static_members),
-                (&self.topic_names, &self.topic_regexes, owners),
-            )
-        )
+    pub(super) fn assert_same(&self, other: &Self) {
+        let header = |group: &Self| (group.epoch, group.target_epoch, group.has_topic_metadata);
+        assert_eq!(header(self), header(other));
+        let members = |group: &Self| {
+            let members = group.members.iter();
+            let parts = members.map(|(id, m)| (id.clone(), m.metadata.clone(), m.current.clone()));
+            parts.collect::<Vec<_>>()
+        };
+        assert_eq!(members(self), members(other));
+        assert_eq!(self.targets, other.targets);
+        assert_eq!(self.regexes, other.regexes);
+        assert_eq!(self.static_members, other.static_members);
+        assert_eq!(self.topic_names, other.topic_names);
+        assert_eq!(self.topic_regexes, other.topic_regexes);
+        assert_eq!(self.owners, other.owners);
     }
 
     /// Whether a member other than `id` owns a partition.
