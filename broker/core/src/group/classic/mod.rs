@@ -22,16 +22,16 @@
 //! [`has_record`](ClassicGroup::has_record).
 //!
 //! # Map
-//! [`join`](mod@join) and [`static_member`]: JoinGroup. [`rebalance`]: from one generation to the next. [`sync`](mod@sync):
-//! SyncGroup and what became of the records. [`timers`]: what happens by itself. [`members`], [`pending`]: who is there.
-//! [`standing`]: who may heartbeat and commit. [`load`](mod@load): from the record back to a group.
+//! `join` and `static_member`: JoinGroup. `rebalance`: from one generation to the next. `sync`: SyncGroup, and what became of
+//! the records. `timers`: what happens by itself. `members`, `pending`: who is there. `standing`: who may heartbeat and
+//! commit. `load`: from the record back to a group. `migrate`: to the consumer protocol and back.
 //!
 //! # Invariants
 //! - A ticket is answered exactly once: by the call that brought it or by a later one, at the latest when its deadline or
 //!   its record's fate is reported. Of two requests that wait for the same thing the older is answered first.
 //! - A member that does not wait for an answer has a time by which it must be heard of.
 //! - An assignment is answered only once the record that holds it is durable; so in one generation there is one assignment.
-//! - No event costs more than one walk over the members, and heartbeats, commits and joins none.
+//! - No event costs more than a few walks over the members, and heartbeats and commits none.
 
 mod config;
 mod describe;
@@ -40,6 +40,7 @@ mod join;
 mod leave;
 mod load;
 mod members;
+mod migrate;
 mod pending;
 mod rebalance;
 mod record;
@@ -64,6 +65,7 @@ pub use effects::{
     Answer, Effects, JoinAnswer, JoinedMember, LeaveAnswer, LeftMember, Persist, PersistId, SyncAnswer,
     Ticket, Transition,
 };
+pub use migrate::MigratingMember;
 pub use record::{GroupRecord, MemberRecord};
 pub use request::{Identity, JoinRequest, LeavingMember, Protocol, SyncRequest};
 pub use state::GroupState;

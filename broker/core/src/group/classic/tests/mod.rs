@@ -6,6 +6,7 @@ mod field_reports;
 mod join;
 mod leave;
 mod load;
+mod migrate;
 mod model;
 mod protocols;
 mod rebalance;
