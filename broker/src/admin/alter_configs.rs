@@ -1,6 +1,7 @@
 //! AlterConfigs (33), the legacy form: the keys given replace all that the resource had.
 
 use strandline_core::metadata::{Answer, Command, ConfigChange, ConfigOperation};
+use strandline_runtime::local::collect_in_turns;
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::alter_configs_request::{AlterConfigsRequest, AlterConfigsResource};
 use strandline_wire::messages::alter_configs_response::{AlterConfigsResourceResponse, AlterConfigsResponse};
@@ -19,16 +20,14 @@ pub async fn handle(
     request: AlterConfigsRequest,
     _version: i16,
 ) -> AlterConfigsResponse {
-    let changes = request
-        .resources
-        .iter()
-        .map(|resource| change(context, resource))
-        .collect();
+    let changes = request.resources.iter().map(|resource| change(context, resource));
+    let changes = collect_in_turns(changes).await;
     let named = request
         .resources
         .iter()
         .map(|resource| (resource.resource_type, resource.resource_name.clone()));
-    let outcomes = decide(context, named.clone().collect(), changes, request.validate_only).await;
+    let all = collect_in_turns(named.clone()).await;
+    let outcomes = decide(context, all, changes, request.validate_only).await;
     let responses = named.zip(outcomes).map(|((kind, name), outcome)| {
         let answer = AlterConfigsResourceResponse::default()
             .with_resource_type(kind)
@@ -40,7 +39,7 @@ pub async fn handle(
                 .with_error_message(refusal.message()),
         }
     });
-    AlterConfigsResponse::default().with_responses(responses.collect())
+    AlterConfigsResponse::default().with_responses(collect_in_turns(responses).await)
 }
 
 fn change(context: &AdminContext<'_>, asked: &AlterConfigsResource) -> Result<ConfigChange, Refusal> {
@@ -67,21 +66,18 @@ pub(super) async fn decide(
     changes: Vec<Result<ConfigChange, Refusal>>,
     validate_only: bool,
 ) -> Vec<Result<(), Refusal>> {
-    let twice = duplicates(named.iter().map(|(kind, name)| (*kind, name.as_str())));
-    let changes: Vec<Result<ConfigChange, Refusal>> = changes
-        .into_iter()
-        .zip(&named)
-        .map(
-            |(change, (kind, name))| match twice.contains(&(*kind, name.as_str())) {
-                true => Err(Refusal::new(
-                    ErrorCode::InvalidRequest,
-                    "the request names this resource twice",
-                )),
-                false => change,
-            },
-        )
-        .collect();
-    let accepted: Vec<ConfigChange> = changes.iter().flatten().cloned().collect();
+    let twice = duplicates(named.iter().map(|(kind, name)| (*kind, name.as_str()))).await;
+    let changes = changes.into_iter().zip(&named).map(|(change, (kind, name))| {
+        match twice.contains(&(*kind, name.as_str())) {
+            true => Err(Refusal::new(
+                ErrorCode::InvalidRequest,
+                "the request names this resource twice",
+            )),
+            false => change,
+        }
+    });
+    let changes: Vec<Result<ConfigChange, Refusal>> = collect_in_turns(changes).await;
+    let accepted: Vec<ConfigChange> = collect_in_turns(changes.iter().flatten().cloned()).await;
     let count = accepted.len();
     let command = Command::AlterConfigs { changes: accepted };
     let answer = match validate_only || count == 0 {
@@ -89,22 +85,19 @@ pub(super) async fn decide(
         false => context.control.propose(command, shard_timeout(TIMEOUT_MS)).await,
     };
     let decided: Vec<Result<(), Refusal>> = match answer {
-        Ok(Answer::ConfigsAltered(answers)) => answers
-            .into_iter()
-            .map(|answer| answer.map_err(Refusal::from))
-            .collect(),
+        Ok(Answer::ConfigsAltered(answers)) => {
+            collect_in_turns(answers.into_iter().map(|answer| answer.map_err(Refusal::from))).await
+        }
         Ok(other) => unreachable!("apply answers changed configurations as such, not with {other:?}"),
-        Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
+        Err(error) => collect_in_turns((0..count).map(|_| Err(Refusal::from(error.clone())))).await,
     };
     let mut decided = decided.into_iter();
-    changes
-        .into_iter()
-        .map(|change| {
-            change.and_then(|_| {
-                decided
-                    .next()
-                    .expect("apply answers every resource of the command")
-            })
+    let outcomes = changes.into_iter().map(|change| {
+        change.and_then(|_| {
+            decided
+                .next()
+                .expect("apply answers every resource of the command")
         })
-        .collect()
+    });
+    collect_in_turns(outcomes).await
 }

@@ -1,6 +1,7 @@
 //! CreatePartitions (37).
 
 use strandline_core::metadata::{Answer, BrokerId, Command, NewPartitions};
+use strandline_runtime::local::collect_in_turns;
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::create_partitions_request::{CreatePartitionsRequest, CreatePartitionsTopic};
 use strandline_wire::messages::create_partitions_response::{
@@ -16,14 +17,10 @@ pub async fn handle(
     request: CreatePartitionsRequest,
     _version: i16,
 ) -> CreatePartitionsResponse {
-    let names: Vec<String> = request
-        .topics
-        .iter()
-        .map(|topic| topic.name.to_string())
-        .collect();
-    let twice = duplicates(names.iter().map(String::as_str));
+    let twice = duplicates(request.topics.iter().map(|topic| topic.name.as_str())).await;
     let once = |topic: &&CreatePartitionsTopic| !twice.contains(topic.name.as_str());
-    let topics: Vec<NewPartitions> = request.topics.iter().filter(once).map(new_partitions).collect();
+    let topics = request.topics.iter().filter(once).map(new_partitions);
+    let topics: Vec<NewPartitions> = collect_in_turns(topics).await;
     let mut decided = decide(context, topics, request.validate_only, request.timeout_ms)
         .await
         .into_iter();
@@ -43,7 +40,7 @@ pub async fn handle(
                 .with_error_message(refusal.message()),
         }
     });
-    CreatePartitionsResponse::default().with_results(results.collect())
+    CreatePartitionsResponse::default().with_results(collect_in_turns(results).await)
 }
 
 fn new_partitions(topic: &CreatePartitionsTopic) -> NewPartitions {
@@ -78,11 +75,10 @@ async fn decide(
         false => context.control.propose(command, shard_timeout(timeout_ms)).await,
     };
     match answer {
-        Ok(Answer::PartitionsCreated(answers)) => answers
-            .into_iter()
-            .map(|answer| answer.map_err(Refusal::from))
-            .collect(),
+        Ok(Answer::PartitionsCreated(answers)) => {
+            collect_in_turns(answers.into_iter().map(|answer| answer.map_err(Refusal::from))).await
+        }
         Ok(other) => unreachable!("apply answers a growth with partitions, not {other:?}"),
-        Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
+        Err(error) => collect_in_turns((0..count).map(|_| Err(Refusal::from(error.clone())))).await,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use strandline_core::metadata::{
     Answer, BrokerId, ClusterImage, Command, ConfigMap, CreatedTopic, NewTopic, PartitionLayout,
 };
+use strandline_runtime::local::{Turns, collect_in_turns};
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use strandline_wire::messages::create_topics_response::{
@@ -24,24 +25,20 @@ pub async fn handle(
     request: CreateTopicsRequest,
     _version: i16,
 ) -> CreateTopicsResponse {
-    let names: Vec<String> = request
-        .topics
-        .iter()
-        .map(|topic| topic.name.to_string())
-        .collect();
-    let twice = duplicates(names.iter().map(String::as_str));
-    let checked: Vec<Result<NewTopic, Refusal>> = request
-        .topics
-        .iter()
-        .map(|topic| match twice.contains(topic.name.as_str()) {
+    let twice = duplicates(request.topics.iter().map(|topic| topic.name.as_str())).await;
+    let mut checked: Vec<Result<NewTopic, Refusal>> = Vec::with_capacity(request.topics.len());
+    let mut turns = Turns::default();
+    for topic in &request.topics {
+        checked.push(match twice.contains(topic.name.as_str()) {
             true => Err(Refusal::new(
                 ErrorCode::InvalidRequest,
                 "the request names this topic twice",
             )),
-            false => new_topic(context, topic),
-        })
-        .collect();
-    let topics: Vec<NewTopic> = checked.iter().flatten().cloned().collect();
+            false => new_topic(context, topic).await,
+        });
+        turns.item().await;
+    }
+    let topics: Vec<NewTopic> = collect_in_turns(checked.iter().flatten().cloned()).await;
     let command = Command::CreateTopics { topics };
     let decided = decide(context, command, request.validate_only, request.timeout_ms).await;
     let image = context.image();
@@ -62,7 +59,7 @@ pub async fn handle(
         };
         result(topic, outcome, &configs, request.validate_only)
     });
-    CreateTopicsResponse::default().with_topics(results.collect())
+    CreateTopicsResponse::default().with_topics(collect_in_turns(results).await)
 }
 
 /// Has a creation decided: by apply if it is real, on a copy of the image if it is only to be validated.
@@ -84,16 +81,15 @@ pub(super) async fn decide(
         false => context.control.propose(command, shard_timeout(timeout_ms)).await,
     };
     match answer {
-        Ok(Answer::TopicsCreated(answers)) => answers
-            .into_iter()
-            .map(|answer| answer.map_err(Refusal::from))
-            .collect(),
+        Ok(Answer::TopicsCreated(answers)) => {
+            collect_in_turns(answers.into_iter().map(|answer| answer.map_err(Refusal::from))).await
+        }
         Ok(other) => unreachable!("apply answers a creation with topics, not {other:?}"),
-        Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
+        Err(error) => collect_in_turns((0..count).map(|_| Err(Refusal::from(error.clone())))).await,
     }
 }
 
-fn new_topic(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<NewTopic, Refusal> {
+async fn new_topic(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<NewTopic, Refusal> {
     if topic.name.as_str() == METADATA_TOPIC {
         return Err(Refusal::new(
             ErrorCode::InvalidRequest,
@@ -111,12 +107,12 @@ fn new_topic(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<NewTo
     Ok(NewTopic {
         name: topic.name.to_string(),
         id: context.random_id(),
-        layout: layout(context, topic)?,
+        layout: layout(context, topic).await?,
         configs,
     })
 }
 
-fn layout(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<PartitionLayout, Refusal> {
+async fn layout(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<PartitionLayout, Refusal> {
     if topic.assignments.is_empty() {
         let default = |asked: i32, default: i32| if asked == -1 { default } else { asked };
         let config = context.config;
@@ -134,6 +130,7 @@ fn layout(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<Partitio
         return Err(Refusal::new(ErrorCode::InvalidRequest, text));
     }
     let mut by_number = BTreeMap::new();
+    let mut turns = Turns::default();
     for assignment in &topic.assignments {
         let brokers: Vec<BrokerId> = assignment
             .broker_ids
@@ -147,6 +144,7 @@ fn layout(context: &AdminContext<'_>, topic: &CreatableTopic) -> Result<Partitio
             );
             return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, text));
         }
+        turns.item().await;
     }
     if by_number
         .keys()

@@ -1,6 +1,7 @@
 //! DeleteTopics (20), by name or by id.
 
 use strandline_core::metadata::{Answer, Command, TopicReference};
+use strandline_runtime::local::collect_in_turns;
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::delete_topics_request::DeleteTopicsRequest;
 use strandline_wire::messages::delete_topics_response::{DeletableTopicResult, DeleteTopicsResponse};
@@ -18,14 +19,14 @@ pub async fn handle(
     request: DeleteTopicsRequest,
     version: i16,
 ) -> DeleteTopicsResponse {
-    let asked = references(&request);
-    let twice = duplicates(asked.iter().map(key));
-    let checked: Vec<Result<TopicReference, Refusal>> = asked
+    let asked: Vec<_> = collect_in_turns(references(&request)).await;
+    let twice = duplicates(asked.iter().map(key)).await;
+    let checked = asked
         .iter()
         .map(key)
-        .map(|(name, id)| check(context, twice.contains(&(name, id)), name, id, version))
-        .collect();
-    let topics: Vec<TopicReference> = checked.iter().flatten().cloned().collect();
+        .map(|(name, id)| check(context, twice.contains(&(name, id)), name, id, version));
+    let checked: Vec<Result<TopicReference, Refusal>> = collect_in_turns(checked).await;
+    let topics: Vec<TopicReference> = collect_in_turns(checked.iter().flatten().cloned()).await;
     let count = topics.len();
     let decided: Vec<Result<(Uuid, String), Refusal>> = if count == 0 {
         Vec::new()
@@ -38,12 +39,11 @@ pub async fn handle(
             )
             .await
         {
-            Ok(Answer::TopicsDeleted(answers)) => answers
-                .into_iter()
-                .map(|answer| answer.map_err(Refusal::from))
-                .collect(),
+            Ok(Answer::TopicsDeleted(answers)) => {
+                collect_in_turns(answers.into_iter().map(|answer| answer.map_err(Refusal::from))).await
+            }
             Ok(other) => unreachable!("apply answers a deletion with topics, not {other:?}"),
-            Err(error) => (0..count).map(|_| Err(Refusal::from(error.clone()))).collect(),
+            Err(error) => collect_in_turns((0..count).map(|_| Err(Refusal::from(error.clone())))).await,
         }
     };
     let mut decided = decided.into_iter();
@@ -59,11 +59,11 @@ pub async fn handle(
                 .with_error_message(refusal.message()),
         }
     });
-    DeleteTopicsResponse::default().with_responses(responses.collect())
+    DeleteTopicsResponse::default().with_responses(collect_in_turns(responses).await)
 }
 
 /// Name and id of each topic asked for, whichever version wrote them.
-fn references(request: &DeleteTopicsRequest) -> Vec<(Option<String>, Uuid)> {
+fn references(request: &DeleteTopicsRequest) -> impl Iterator<Item = (Option<String>, Uuid)> {
     let names = request
         .topic_names
         .iter()
@@ -72,7 +72,7 @@ fn references(request: &DeleteTopicsRequest) -> Vec<(Option<String>, Uuid)> {
         .topics
         .iter()
         .map(|topic| (topic.name.as_ref().map(|name| name.0.to_string()), topic.topic_id));
-    names.chain(states).collect()
+    names.chain(states)
 }
 
 fn key((name, id): &(Option<String>, Uuid)) -> (Option<&str>, Uuid) {

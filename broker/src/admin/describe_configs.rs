@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use strandline_core::metadata::ConfigResource;
+use strandline_runtime::local::collect_in_turns;
 use strandline_wire::messages::describe_configs_request::{DescribeConfigsRequest, DescribeConfigsResource};
 use strandline_wire::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -40,7 +41,7 @@ pub async fn handle(
                 .with_error_message(refusal.message()),
         }
     });
-    DescribeConfigsResponse::default().with_results(results.collect())
+    DescribeConfigsResponse::default().with_results(collect_in_turns(results).await)
 }
 
 fn describe(context: &AdminContext<'_>, asked: &DescribeConfigsResource) -> Result<Vec<Entry>, Refusal> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use strandline_core::metadata::{ClusterImage, Topic};
+use strandline_runtime::local::{Turns, collect_in_turns};
 use strandline_wire::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
 use strandline_wire::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
@@ -31,28 +32,25 @@ pub async fn handle(
         ),
         None => (String::new(), 0),
     };
-    let asked: BTreeSet<String> = request
-        .topics
-        .iter()
-        .map(|topic| topic.name.to_string())
-        .collect();
+    let asked = request.topics.iter().map(|topic| topic.name.to_string());
+    let asked: BTreeSet<String> = collect_in_turns(asked).await;
     if let Some(cursor) = &request.cursor
         && (cursor.partition_index < 0 || !(asked.is_empty() || asked.contains(&first)))
     {
-        return refuse(&asked);
+        return refuse(&asked).await;
     }
     let named: Vec<&str> = match asked.is_empty() {
-        true => image
-            .topics_from(&first)
-            .map(|topic| topic.name.as_str())
-            .collect(),
-        false => asked.range(first.clone()..).map(String::as_str).collect(),
+        true => {
+            let names = image.topics_from(&first).map(|topic| topic.name.as_str());
+            collect_in_turns(names).await
+        }
+        false => collect_in_turns(asked.range(first.clone()..).map(String::as_str)).await,
     };
-    page(&image, context.listener, &named, (&first, first_partition), limit)
+    page(&image, context.listener, &named, (&first, first_partition), limit).await
 }
 
 /// A cursor must name a partition, of one of the topics asked for.
-fn refuse(asked: &BTreeSet<String>) -> DescribeTopicPartitionsResponse {
+async fn refuse(asked: &BTreeSet<String>) -> DescribeTopicPartitionsResponse {
     let topics = asked.iter().map(|name| {
         DescribeTopicPartitionsResponseTopic::default()
             .with_error_code(ErrorCode::InvalidRequest.code())
@@ -61,11 +59,11 @@ fn refuse(asked: &BTreeSet<String>) -> DescribeTopicPartitionsResponse {
             .with_topic_authorized_operations(operations::OMITTED)
     });
     DescribeTopicPartitionsResponse::default()
-        .with_topics(topics.collect())
+        .with_topics(collect_in_turns(topics).await)
         .with_next_cursor(None)
 }
 
-fn page(
+async fn page(
     image: &ClusterImage,
     listener: &str,
     names: &[&str],
@@ -75,7 +73,9 @@ fn page(
     let mut left = limit;
     let mut topics = Vec::new();
     let mut next_cursor = None;
+    let mut turns = Turns::default();
     for name in names {
+        turns.item().await;
         let Some(topic) = image.topic_by_name(name) else {
             topics.push(missing(name));
             continue;

@@ -2,6 +2,7 @@
 
 use strandline_core::config::{Layers, Scope, lookup};
 use strandline_core::metadata::{ConfigChange, ConfigMap, ConfigOperation, ConfigResource};
+use strandline_runtime::local::{Turns, collect_in_turns};
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
@@ -23,16 +24,18 @@ pub async fn handle(
     request: IncrementalAlterConfigsRequest,
     _version: i16,
 ) -> IncrementalAlterConfigsResponse {
-    let changes = request
-        .resources
-        .iter()
-        .map(|resource| change(context, resource))
-        .collect();
+    let mut changes = Vec::with_capacity(request.resources.len());
+    let mut turns = Turns::default();
+    for resource in &request.resources {
+        changes.push(change(context, resource).await);
+        turns.item().await;
+    }
     let named = request
         .resources
         .iter()
         .map(|resource| (resource.resource_type, resource.resource_name.clone()));
-    let outcomes = decide(context, named.clone().collect(), changes, request.validate_only).await;
+    let all = collect_in_turns(named.clone()).await;
+    let outcomes = decide(context, all, changes, request.validate_only).await;
     let responses = named.zip(outcomes).map(|((kind, name), outcome)| {
         let answer = AlterConfigsResourceResponse::default()
             .with_resource_type(kind)
@@ -44,24 +47,24 @@ pub async fn handle(
                 .with_error_message(refusal.message()),
         }
     });
-    IncrementalAlterConfigsResponse::default().with_responses(responses.collect())
+    IncrementalAlterConfigsResponse::default().with_responses(collect_in_turns(responses).await)
 }
 
-fn change(context: &AdminContext<'_>, asked: &AlterConfigsResource) -> Result<ConfigChange, Refusal> {
+async fn change(context: &AdminContext<'_>, asked: &AlterConfigsResource) -> Result<ConfigChange, Refusal> {
     let resource = resource::parse(context, asked.resource_type, &asked.resource_name)?;
-    if let Some(twice) = duplicates(asked.configs.iter().map(|config| config.name.as_str())).first() {
+    let names = asked.configs.iter().map(|config| config.name.as_str());
+    if let Some(twice) = duplicates(names).await.first() {
         return Err(Refusal::new(
             ErrorCode::InvalidRequest,
             format!("the request changes '{twice}' twice"),
         ));
     }
-    let operation =
-        |config: &AlterableConfig| Ok((config.name.to_string(), operation(context, &resource, config)?));
-    let operations = asked
-        .configs
-        .iter()
-        .map(operation)
-        .collect::<Result<_, Refusal>>()?;
+    let mut operations = Vec::with_capacity(asked.configs.len());
+    let mut turns = Turns::default();
+    for config in &asked.configs {
+        operations.push((config.name.to_string(), operation(context, &resource, config)?));
+        turns.item().await;
+    }
     Ok(ConfigChange {
         resource,
         replace: false,

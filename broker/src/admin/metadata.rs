@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use strandline_core::metadata::{ClusterImage, Command, NewTopic, Topic};
+use strandline_runtime::local::collect_in_turns;
 use strandline_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use strandline_wire::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
@@ -27,7 +28,7 @@ const AUTO_CREATION_TIMEOUT_MS: i32 = 10_000;
 
 /// Answers from the newest image.
 pub async fn handle(context: &AdminContext<'_>, request: MetadataRequest, version: i16) -> MetadataResponse {
-    let asked = Asked::new(&request, version);
+    let asked = Asked::new(&request, version).await;
     let refused = match &asked {
         Asked::Names(names) if request.allow_auto_topic_creation && context.config.auto_create_topics => {
             create_missing(context, names).await
@@ -42,12 +43,12 @@ pub async fn handle(context: &AdminContext<'_>, request: MetadataRequest, versio
         operations: request.include_topic_authorized_operations,
     };
     let topics = match asked {
-        Asked::All => image.topics_by_name().map(|topic| view.topic(topic)).collect(),
-        Asked::Names(names) => names.iter().map(|name| view.named(name, &refused)).collect(),
-        Asked::Ids(ids) => ids.iter().map(|id| view.identified(*id)).collect(),
+        Asked::All => collect_in_turns(image.topics_by_name().map(|topic| view.topic(topic))).await,
+        Asked::Names(names) => collect_in_turns(names.iter().map(|name| view.named(name, &refused))).await,
+        Asked::Ids(ids) => collect_in_turns(ids.iter().map(|id| view.identified(*id))).await,
         Asked::IdsTooEarly(topics) => {
             let refuse = |(name, id): (String, _)| error_topic(Some(&name), id, ErrorCode::InvalidRequest);
-            topics.into_iter().map(refuse).collect()
+            collect_in_turns(topics.into_iter().map(refuse)).await
         }
     };
     let cluster_operations = match request.include_cluster_authorized_operations {
@@ -72,7 +73,7 @@ enum Asked {
 }
 
 impl Asked {
-    fn new(request: &MetadataRequest, version: i16) -> Self {
+    async fn new(request: &MetadataRequest, version: i16) -> Self {
         let Some(topics) = &request.topics else {
             return Self::All;
         };
@@ -81,11 +82,10 @@ impl Asked {
         }
         let name = |topic: &MetadataRequestTopic| topic.name.as_ref().map(|name| name.0.to_string());
         // As Kafka: an id counts whatever the name beside it says, which is empty, not null, in Java's admin client.
-        let ids: BTreeSet<Uuid> = topics
+        let by_id = topics
             .iter()
-            .filter(|topic| topic.name.is_none() || !topic.topic_id.is_nil())
-            .map(|topic| topic.topic_id)
-            .collect();
+            .filter(|topic| topic.name.is_none() || !topic.topic_id.is_nil());
+        let ids: BTreeSet<Uuid> = collect_in_turns(by_id.map(|topic| topic.topic_id)).await;
         match (ids.is_empty(), version < VERSION_WITH_TOPIC_IDS) {
             (false, true) => Self::IdsTooEarly(
                 topics
@@ -94,7 +94,7 @@ impl Asked {
                     .collect(),
             ),
             (false, false) => Self::Ids(ids),
-            (true, _) => Self::Names(topics.iter().filter_map(name).collect()),
+            (true, _) => Self::Names(collect_in_turns(topics.iter().filter_map(name)).await),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Short forms between our types and the generated ones.
 
+use std::collections::BTreeSet;
+
 use strandline_core::metadata::ApplyError;
+use strandline_runtime::local::Turns;
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::TopicName;
 use strandline_wire::protocol::StrBytes;
@@ -46,7 +49,14 @@ pub(super) fn topic_name(name: &str) -> TopicName {
 }
 
 /// The first of each name that comes again.
-pub(super) fn duplicates<T: Ord + Copy>(names: impl Iterator<Item = T>) -> std::collections::BTreeSet<T> {
-    let mut seen = std::collections::BTreeSet::new();
-    names.filter(|name| !seen.insert(*name)).collect()
+pub(super) async fn duplicates<T: Ord + Copy>(names: impl Iterator<Item = T>) -> BTreeSet<T> {
+    let mut turns = Turns::default();
+    let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    for name in names {
+        if !seen.insert(name) {
+            twice.insert(name);
+        }
+        turns.item().await;
+    }
+    twice
 }

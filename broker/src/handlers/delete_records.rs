@@ -68,6 +68,7 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
             };
             codes.push(code);
             partitions.push(answer);
+            request.shard.runtime.yield_if_needed().await;
         }
         topics.push(
             DeleteRecordsTopicResult::default()

@@ -1,7 +1,7 @@
 //! DescribeLogDirs: what this shard holds, and the space around it. Each shard lists its own partitions alone, so that a
 //! tool which asks every broker counts each replica once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use strandline_runtime::Runtime;
@@ -18,22 +18,30 @@ use crate::connection::{Answer, Close};
 use crate::shard::Topic;
 
 /// The numbers asked of each topic; `None` asks for all topics.
-type Asked = Option<BTreeMap<TopicName, Vec<i32>>>;
+type Asked = Option<BTreeMap<TopicName, BTreeSet<i32>>>;
 
 pub(super) async fn serve<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     body: Bytes,
 ) -> Result<Answer<D>, Close> {
     let asked: DescribeLogDirsRequest = request.decode(body)?;
-    let asked: Asked = asked.topics.map(|topics| {
-        // A topic may be named more than once.
-        let mut numbers: BTreeMap<TopicName, Vec<i32>> = BTreeMap::new();
-        for topic in topics {
-            numbers.entry(topic.topic).or_default().extend(topic.partitions);
-        }
-        numbers
-    });
     let shard = &request.shard;
+    let asked: Asked = match asked.topics {
+        None => None,
+        Some(topics) => {
+            // A topic may be named more than once.
+            let mut numbers: BTreeMap<TopicName, BTreeSet<i32>> = BTreeMap::new();
+            for topic in topics {
+                let of_topic = numbers.entry(topic.topic).or_default();
+                for number in topic.partitions {
+                    of_topic.insert(number);
+                    shard.runtime.yield_if_needed().await;
+                }
+                shard.runtime.yield_if_needed().await;
+            }
+            Some(numbers)
+        }
+    };
     let directory = StrBytes::from_string(shard.directory.display().to_string());
     let mut result = DescribeLogDirsResult::default().with_log_dir(directory);
     let code = match (shard.store.stopped(), shard.disk.space(&shard.directory).await) {

@@ -45,6 +45,7 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
             if !seen.insert(key) {
                 duplicated.insert(key);
             }
+            request.shard.runtime.yield_if_needed().await;
         }
     }
     let mut codes = Vec::new();

@@ -2,6 +2,8 @@
 
 mod event;
 mod oneshot;
+mod turns;
 
 pub use event::{Event, EventWait};
 pub use oneshot::{Canceled, OneshotReceiver, OneshotSender, oneshot};
+pub use turns::{Turns, collect_in_turns};

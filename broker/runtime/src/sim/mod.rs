@@ -267,6 +267,11 @@ impl SimRuntime {
         self.world.incarnation(self.host) != self.incarnation
     }
 
+    /// How often tasks of the simulation have been polled: how finely a long piece of work is cut.
+    pub fn polls(&self) -> u64 {
+        self.world.scheduler.borrow().polls()
+    }
+
     fn refuse_if_killed(&self) -> io::Result<()> {
         if self.is_killed() {
             Err(io::Error::other("the host was killed"))

@@ -63,6 +63,7 @@ pub(super) struct Scheduler {
     /// Every instant holds one occurrence, so that no two things become ready at one time.
     occurrences: BTreeMap<u64, Occurrence>,
     random: SeededRandom,
+    polls: u64,
 }
 
 impl Scheduler {
@@ -74,11 +75,17 @@ impl Scheduler {
             woken: Arc::default(),
             occurrences: BTreeMap::new(),
             random,
+            polls: 0,
         }
     }
 
     pub(super) fn now(&self) -> Monotonic {
         Monotonic(self.now)
+    }
+
+    /// How often a task was polled.
+    pub(super) fn polls(&self) -> u64 {
+        self.polls
     }
 
     pub(super) fn spawn(&mut self, host: HostId, future: LocalFuture) -> TaskId {
@@ -115,6 +122,7 @@ impl Scheduler {
                 && let Some(future) = task.future.take()
             {
                 trace.record(&[1, self.now, id, task.host as u64]);
+                self.polls += 1;
                 return Some((id, future, task.waker.clone()));
             }
         }
