@@ -1,7 +1,9 @@
 //! JoinGroup.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use strandline_wire::ErrorCode;
 
 use super::config::NEW_MEMBER_JOIN_TIMEOUT_MS;
@@ -13,15 +15,19 @@ use super::state::GroupState;
 use super::{ClassicGroup, subscription};
 
 impl JoinRequest {
-    /// What the request says of the member. Of protocols with one name the first counts.
+    /// What the request says of the member, in memory of its own: the request may be much larger. Of protocols with one
+    /// name the first counts.
     pub(super) fn profile(&self) -> Profile {
-        let mut protocols: Vec<Protocol> = Vec::with_capacity(self.protocols.len());
-        let mut names = std::collections::HashSet::with_capacity(self.protocols.len());
-        let new = self
-            .protocols
-            .iter()
-            .filter(|protocol| names.insert(&*protocol.name));
-        protocols.extend(new.cloned());
+        let mut names = HashSet::with_capacity(self.protocols.len());
+        let mut protocols = Vec::with_capacity(self.protocols.len());
+        for protocol in &self.protocols {
+            if names.insert(&*protocol.name) {
+                protocols.push(Protocol {
+                    name: protocol.name.clone(),
+                    metadata: Bytes::copy_from_slice(&protocol.metadata),
+                });
+            }
+        }
         Profile {
             client_id: self.client_id.clone(),
             client_host: self.client_host.clone(),
@@ -117,7 +123,7 @@ impl ClassicGroup {
         }
         self.pending.remove(&id);
         let profile = request.profile();
-        let mut member = Member::new(id, request.instance_id, profile, bytes::Bytes::new());
+        let mut member = Member::new(id, request.instance_id, profile, Bytes::new());
         member.is_new = true;
         let seat = self.members.insert(member);
         self.members.await_join(seat, ticket);

@@ -270,15 +270,6 @@ impl Members {
         }
     }
 
-    pub(super) fn forgive_sync(&mut self) {
-        if self.owing_sync > 0 {
-            self.seats
-                .values_mut()
-                .for_each(|member| member.owes_sync = false);
-            self.owing_sync = 0;
-        }
-    }
-
     pub(super) fn anyone_owes_sync(&self) -> bool {
         self.owing_sync > 0
     }

@@ -89,7 +89,7 @@ impl ClassicGroup {
         group.subscribed_topics = group.read_subscribed_topics();
         group.state = GroupState::Stable;
         group.has_record = true;
-        let record = group.record(|member| member.assignment.clone());
+        let record = group.current_record();
         Some((group, record))
     }
 

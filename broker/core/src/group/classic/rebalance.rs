@@ -104,7 +104,6 @@ impl ClassicGroup {
         if self.state == GroupState::CompletingRebalance {
             self.fail_syncs(ErrorCode::RebalanceInProgress, now_ms, effects);
         }
-        self.members.forgive_sync();
         self.sync_deadline_ms = None;
         // Their records will be followed by another. The join of a replaced static member is now one of this rebalance.
         self.persists
@@ -193,7 +192,7 @@ impl ClassicGroup {
     fn become_empty(&mut self, now_ms: i64, effects: &mut Effects) {
         let cause = Cause::plain("the last member is gone");
         self.become_state(GroupState::Empty, now_ms, &cause, effects);
-        let record = self.record(|member| member.assignment.clone());
+        let record = self.current_record();
         self.persist(record, Purpose::Empty { leave: None }, effects);
     }
 

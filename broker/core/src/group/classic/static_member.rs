@@ -77,7 +77,7 @@ impl ClassicGroup {
             return;
         }
         let replacements = std::mem::take(&mut self.unpersisted_replacements);
-        let record = self.record(|member| member.assignment.clone());
+        let record = self.current_record();
         self.persist(record, Purpose::Replacements(replacements), effects);
     }
 

@@ -1,6 +1,6 @@
 //! SyncGroup, and what becomes of a group's records.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use super::static_member::Replacement;
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// The assignment of the current generation.
-    Assignment(HashMap<Rc<str>, Bytes>),
+    Assignment(BTreeMap<Seat, Bytes>),
     /// Static members' new ids.
     Replacements(Vec<Replacement>),
     /// That the group is empty, and the LeaveGroup that made it so.
@@ -90,8 +90,13 @@ impl ClassicGroup {
         if self.persists.values().any(under_way) {
             return;
         }
-        let assignments: HashMap<_, _> = assignments.into_iter().collect();
-        let record = self.record(|member| assignments.get(&member.id).cloned().unwrap_or_default());
+        // In memory of their own, as the request may be much larger; those of strangers are nobody's.
+        let to_members = assignments.into_iter().filter_map(|(id, assignment)| {
+            let seat = self.members.seat_of(&id)?;
+            Some((seat, Bytes::copy_from_slice(&assignment)))
+        });
+        let assignments: BTreeMap<Seat, Bytes> = to_members.collect();
+        let record = self.record(|seat, _| assignments.get(&seat).cloned().unwrap_or_default());
         self.persist(record, Purpose::Assignment(assignments), effects);
     }
 
@@ -134,14 +139,14 @@ impl ClassicGroup {
     }
 
     /// The assignment is durable: all who wait for it get it.
-    fn stabilize(&mut self, mut assignments: HashMap<Rc<str>, Bytes>, now_ms: i64, effects: &mut Effects) {
+    fn stabilize(&mut self, mut assignments: BTreeMap<Seat, Bytes>, now_ms: i64, effects: &mut Effects) {
         let cause = Cause::plain("the assignment is durable");
         self.become_state(GroupState::Stable, now_ms, &cause, effects);
         for seat in self.members.all_seats() {
             let Some(member) = self.members.get_mut(seat) else {
                 continue;
             };
-            member.assignment = assignments.remove(&member.id).unwrap_or_default();
+            member.assignment = assignments.remove(&seat).unwrap_or_default();
             let assignment = member.assignment.clone();
             if let Some(ticket) = self.members.take_sync(seat) {
                 effects.sync(ticket, self.sync_answer(assignment));
@@ -180,9 +185,9 @@ impl ClassicGroup {
     }
 
     /// The group's record as of now, with the given assignments.
-    pub(super) fn record(&self, assignment: impl Fn(&Member) -> Bytes) -> GroupRecord {
+    fn record(&self, assignment: impl Fn(Seat, &Member) -> Bytes) -> GroupRecord {
         let protocol = self.protocol_name.as_deref().unwrap_or_default();
-        let members = self.members.iter().map(|(_, member)| MemberRecord {
+        let members = self.members.iter().map(|(seat, member)| MemberRecord {
             member_id: member.id.clone(),
             instance_id: member.instance_id.clone(),
             client_id: member.profile.client_id.clone(),
@@ -190,7 +195,7 @@ impl ClassicGroup {
             rebalance_timeout_ms: member.profile.rebalance_timeout_ms,
             session_timeout_ms: member.profile.session_timeout_ms,
             subscription: member.metadata(protocol),
-            assignment: assignment(member),
+            assignment: assignment(seat, member),
         });
         GroupRecord {
             protocol_type: self.protocol_type.clone(),
@@ -200,6 +205,11 @@ impl ClassicGroup {
             state_since_ms: self.state_since_ms,
             members: members.collect(),
         }
+    }
+
+    /// The group's record as of now, with the assignments that members have.
+    pub(super) fn current_record(&self) -> GroupRecord {
+        self.record(|_, member| member.assignment.clone())
     }
 
     pub(super) fn persist(&mut self, record: GroupRecord, purpose: Purpose, effects: &mut Effects) {

@@ -118,7 +118,7 @@ fn a_group_too_large_to_persist_is_told_so_and_goes_on_when_it_may() {
     let tickets: Vec<_> = members.iter().map(|member| rejoin(&mut bench, member)).collect();
     let members: Vec<_> = tickets.iter().map(|ticket| bench.joined(*ticket)).collect();
     bench.sync_all(&members);
-    let record = bench.group.record(|member| member.assignment.clone());
+    let record = bench.group.current_record();
     bench.restart(&record);
     for member in &members {
         let heartbeat = bench.heartbeat(&identity(&member.id, member.generation));
@@ -171,7 +171,7 @@ fn offsets_expire_from_when_the_group_became_empty_and_not_while_it_lives() {
 fn a_group_whose_coordinator_moves_goes_on_without_a_rebalance() {
     let mut bench = Bench::new();
     let members = bench.stable(20);
-    let record = bench.group.record(|member| member.assignment.clone());
+    let record = bench.group.current_record();
     for _ in 0..10 {
         bench.die(ErrorCode::NotCoordinator);
         bench.restart(&record);

@@ -157,7 +157,7 @@ fn group_max_size_refuses_new_members() {
 fn a_member_beyond_a_lowered_size_is_dropped_and_the_rest_go_on() {
     let mut bench = Bench::new();
     let members = bench.stable(3);
-    let record = bench.group.record(|member| member.assignment.clone());
+    let record = bench.group.current_record();
     let mut bench = Bench::with(ClassicConfig {
         size_max: 2,
         ..ClassicConfig::default()
@@ -199,4 +199,29 @@ fn the_reason_of_a_rebalance_names_the_client_and_what_it_says() {
         "€".repeat(255)
     );
     assert_eq!(transition.reason, expected);
+}
+
+/// A request may be much larger than what is kept of it, and a slice of it would keep all of it.
+#[test]
+fn what_is_kept_of_a_request_does_not_keep_the_request() {
+    let request = bytes::Bytes::from(vec![b'm'; 1 << 20]);
+    let mut bench = Bench::without_delay();
+    let mut join = Join::new().version(3);
+    join.request.protocols[0].metadata = request.slice(..8);
+    let ticket = bench.join(join);
+    let member = bench.joined(ticket);
+    let sync = SyncRequest {
+        version: 3,
+        identity: identity(&member.id, member.generation),
+        protocol_type: None,
+        protocol_name: None,
+        assignments: vec![
+            ((&*member.id).into(), request.slice(8..16)),
+            ("a stranger".into(), request.slice(16..)),
+        ],
+    };
+    bench.sync_request(sync);
+    bench.persist_all();
+    assert_eq!(bench.group.state(), GroupState::Stable);
+    assert!(request.is_unique(), "the group still holds a part of it");
 }

@@ -2,7 +2,7 @@ use super::bench::*;
 use crate::group::classic::*;
 
 fn record_of(bench: &Bench) -> GroupRecord {
-    bench.group.record(|member| member.assignment.clone())
+    bench.group.current_record()
 }
 
 #[test]

@@ -288,7 +288,7 @@ fn cooperative_members_rebalance_twice_and_their_metadata_passes_through() {
 fn generations_never_end() {
     let mut bench = Bench::without_delay();
     let members = bench.stable(1);
-    let mut record = bench.group.record(|member| member.assignment.clone());
+    let mut record = bench.group.current_record();
     record.generation = i32::MAX;
     bench.restart(&record);
     let ticket = bench.join(Join::new().id(&members[0].id));

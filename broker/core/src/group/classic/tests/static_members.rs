@@ -221,7 +221,7 @@ fn those_that_come_back_while_a_record_is_written_share_the_next_one() {
     bench.persist_all();
     assert_eq!(bench.joined(again).generation, 1);
     assert_eq!(bench.group.state(), GroupState::Stable);
-    let record = bench.group.record(|member| member.assignment.clone());
+    let record = bench.group.current_record();
     assert_eq!(&*record.members[3].member_id, &*bench.joined(again).id);
 }
 
