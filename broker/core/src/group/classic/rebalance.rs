@@ -10,8 +10,8 @@ use super::state::GroupState;
 use super::sync::Purpose;
 use super::{ClassicGroup, subscription};
 
-/// The least time until a rebalance that nobody has joined is looked at again. Only members without a rebalance timeout
-/// need it; without it the group would be busy with itself.
+/// The least time until a rebalance that nobody has joined is looked at again: members may have a rebalance timeout of a
+/// millisecond, and the group would be busy with itself until their sessions end.
 const REJOIN_WAIT_MIN_MS: i64 = 1_000;
 /// How much of a client's own reason is kept, in characters (KIP-800).
 const REASON_CHARS_MAX: usize = 255;

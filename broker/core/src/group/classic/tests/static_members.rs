@@ -282,6 +282,22 @@ fn a_rebalance_that_only_absent_static_members_are_left_of_ends_with_their_sessi
 }
 
 #[test]
+fn a_rebalance_that_nobody_joins_is_not_looked_at_all_the_time() {
+    let mut bench = Bench::new();
+    let join = |instance| Join::new().instance(instance).session(30_000).rebalance(1);
+    let tickets = [bench.join(join("one")), bench.join(join("two"))];
+    bench.pass(3_000);
+    let members = tickets.map(|ticket| bench.joined(ticket));
+    bench.sync_all(&members);
+    bench.leave(&[leaving_static("", "two")]);
+    assert_eq!(bench.group.state(), GroupState::PreparingRebalance);
+    bench.pass(1);
+    assert_eq!(bench.group.deadline_ms(), Some(bench.now_ms + 1_000));
+    let rejoined = bench.join(join("one").id(&members[0].id));
+    assert_eq!(bench.joined(rejoined).generation, 2);
+}
+
+#[test]
 fn an_operator_removes_a_static_member_by_its_instance_id() {
     let mut bench = Bench::new();
     let members = bench.stable_static(&["one", "two"]);
