@@ -126,6 +126,7 @@ public final class Driver {
             case "consume" -> consume(options, lines);
             case "partition" -> partition(options, lines);
             case "admin" -> Admin.run(options);
+            case "join", "poll", "assigned", "commit", "leave" -> Member.run(command, options);
             default -> throw new IllegalArgumentException(command);
         };
     }

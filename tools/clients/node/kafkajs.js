@@ -1,5 +1,5 @@
 // kafkajs behind the line protocol described in ../python/driver.py. It consumes only in groups, so it has
-// no `consume` here until groups are served, and it compresses by gzip alone without plug-ins.
+// no `consume` here, and it compresses by gzip alone without plug-ins.
 
 const readline = require('node:readline');
 const { Kafka, CompressionTypes, logLevel } = require('kafkajs');
@@ -107,6 +107,59 @@ async function admin(options) {
   return lines;
 }
 
+// A member of a group: what comes is kept until it is asked for.
+let member;
+
+async function join({ topic, group, ...options }) {
+  const consumer = connect(options).consumer({
+    groupId: group, sessionTimeout: 6000, heartbeatInterval: 500, rebalanceTimeout: 10000, maxWaitTimeInMs: 200,
+  });
+  member = { consumer, topic, came: [], next: new Map(), partitions: [] };
+  const { GROUP_JOIN, REBALANCING } = consumer.events;
+  consumer.on(GROUP_JOIN, ({ payload }) => {
+    member.partitions = payload.memberAssignment[topic] ?? [];
+    member.next.clear();
+  });
+  consumer.on(REBALANCING, () => { member.partitions = []; });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  await consumer.run({
+    autoCommit: false,
+    eachMessage: async ({ partition, message }) => {
+      member.came.push(`${partition} ${message.offset}`);
+      member.next.set(partition, Number(message.offset) + 1);
+    },
+  });
+  return [];
+}
+
+async function poll({ ms }) {
+  const end = Date.now() + Number(ms);
+  while (member.came.length === 0 && Date.now() < end) await new Promise((done) => { setTimeout(done, 10); });
+  return member.came.splice(0);
+}
+
+async function assigned() {
+  return [...member.partitions].sort((one, other) => one - other).map(String);
+}
+
+async function commit() {
+  const offsets = [...member.next].map(([partition, offset]) => ({ topic: member.topic, partition, offset: String(offset) }));
+  if (offsets.length === 0) return [];
+  try {
+    await member.consumer.commitOffsets(offsets);
+  } catch (error) {
+    if (!['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'].includes(error.type)) throw error;
+    return ['retry'];
+  }
+  return [];
+}
+
+async function leave() {
+  await member.consumer.disconnect();
+  return [];
+}
+
 async function main() {
   const input = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
   for (let next = await input.next(); !next.done; next = await input.next()) {
@@ -117,7 +170,7 @@ async function main() {
       records.push(parse((await input.next()).value));
     }
     try {
-      const lines = await { produce, admin }[command](options, records);
+      const lines = await { produce, admin, join, poll, assigned, commit, leave }[command](options, records);
       process.stdout.write([`ok ${lines.length}`, ...lines, ''].join('\n'));
     } catch (error) {
       console.error(error);

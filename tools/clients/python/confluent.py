@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from driver import Checks, Record, serve, show
+from driver import HEARTBEAT_MS, SESSION_MS, Checks, Record, member_commands, serve, show
 
 TIMEOUT_S = 30
 
@@ -62,10 +62,6 @@ def consume(options, _records):
     while len(lines) < wanted and time.monotonic() < deadline:
         message = consumer.poll(1)
         if message is None:
-            continue
-        # librdkafka looks for the coordinator of its group even when it is given its partitions, and tells of the
-        # refusal (see docs/differences-from-kafka.md) without ceasing to read.
-        if message.error() and message.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             continue
         if message.error():
             raise KafkaException(message.error())
@@ -147,4 +143,38 @@ def admin(options, _records):
     return checks.lines
 
 
-serve({"produce": produce, "consume": consume, "admin": admin})
+class Member:
+    AGAIN = {KafkaError._NO_OFFSET, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID}
+
+    def __init__(self, options):
+        self.consumer = Consumer({
+            "bootstrap.servers": options["bootstrap"], "group.id": options["group"], "enable.auto.commit": False,
+            "auto.offset.reset": "earliest", "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS,
+            "partition.assignment.strategy": options.get("assignor", "range"),
+        })
+        self.consumer.subscribe([options["topic"]])
+
+    def poll(self, ms):
+        messages = self.consumer.consume(1000, ms / 1000)
+        for message in messages:
+            if message.error():
+                raise KafkaException(message.error())
+        return [(message.partition(), message.offset()) for message in messages]
+
+    def assigned(self):
+        return [partition.partition for partition in self.consumer.assignment()]
+
+    def commit(self):
+        try:
+            self.consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in self.AGAIN:
+                raise
+            return error.args[0].code() == KafkaError._NO_OFFSET
+        return True
+
+    def leave(self):
+        self.consumer.close()
+
+
+serve({"produce": produce, "consume": consume, "admin": admin} | member_commands(Member))

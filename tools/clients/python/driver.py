@@ -6,6 +6,10 @@ A request is one line `COMMAND key=value ...`, followed by `count` record lines 
     PARTITION-OR-OFFSET TIMESTAMP KEY VALUE [NAME=VALUE]...
 
 with bytes as `x` and hex digits, so that `x` is empty and `-` is null.
+
+A member of a group lives from `join topic=T group=G [assignor=A]` to `leave`, or until the process dies. `poll ms=M`
+gives a line `PARTITION OFFSET` for each record that came, `assigned` a line for each partition it has, `commit`
+commits what it was given; its answer has the line `retry` if a rebalance came in between.
 """
 
 import os
@@ -59,6 +63,31 @@ class Checks:
             if line.startswith("pass") or not left:
                 self.lines.append(line.replace("\n", " "))
                 return
+
+
+# What every member is configured with: sessions short enough for a test that kills one.
+SESSION_MS, HEARTBEAT_MS = 6000, 500
+
+
+def member_commands(open_member):
+    """The commands of a group for one member a process; `open_member(options)` gives an object with the rest."""
+    members = []
+
+    def join(options, _records):
+        members.append(open_member(options))
+        return []
+
+    def leave(_options, _records):
+        members.pop().leave()
+        return []
+
+    return {
+        "join": join,
+        "poll": lambda options, _records: [f"{partition} {offset}" for partition, offset in members[-1].poll(int(options["ms"]))],
+        "assigned": lambda _options, _records: [str(partition) for partition in sorted(members[-1].assigned())],
+        "commit": lambda _options, _records: [] if members[-1].commit() else ["retry"],
+        "leave": leave,
+    }
 
 
 def serve(commands):

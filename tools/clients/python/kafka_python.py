@@ -2,9 +2,10 @@
 
 import time
 
-from driver import Checks, Record, serve, show
+from driver import HEARTBEAT_MS, SESSION_MS, Checks, Record, member_commands, serve, show
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewPartitions, NewTopic
+from kafka.errors import CommitFailedError, IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError
 
 TIMEOUT_S = 30
 
@@ -77,4 +78,27 @@ def admin(options, _records):
     return checks.lines
 
 
-serve({"produce": produce, "consume": consume, "admin": admin})
+class Member:
+    def __init__(self, options):
+        self.consumer = KafkaConsumer(
+            options["topic"], bootstrap_servers=options["bootstrap"], group_id=options["group"], enable_auto_commit=False,
+            auto_offset_reset="earliest", session_timeout_ms=SESSION_MS, heartbeat_interval_ms=HEARTBEAT_MS)
+
+    def poll(self, ms):
+        return [(one.partition, one.offset) for messages in self.consumer.poll(ms).values() for one in messages]
+
+    def assigned(self):
+        return [partition.partition for partition in self.consumer.assignment()]
+
+    def commit(self):
+        try:
+            self.consumer.commit()
+        except (CommitFailedError, IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError):
+            return False
+        return True
+
+    def leave(self):
+        self.consumer.close()
+
+
+serve({"produce": produce, "consume": consume, "admin": admin} | member_commands(Member))

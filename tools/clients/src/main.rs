@@ -8,6 +8,7 @@ mod broker;
 mod client;
 mod kcat;
 mod native;
+mod native_member;
 mod raw;
 mod record;
 mod report;
@@ -48,6 +49,9 @@ struct Arguments {
     /// Only these suites.
     #[arg(long = "suite", value_enum)]
     suites: Vec<Suite>,
+    /// Is a member of a group by rdkafka instead; for this program's own use.
+    #[arg(long, hide = true)]
+    drive_rdkafka: bool,
     /// Names the checks that pass, too.
     #[arg(long)]
     verbose: bool,
@@ -69,6 +73,8 @@ enum Suite {
     FetchLimits,
     /// Creation and deletion.
     Topics,
+    /// Consumers in groups.
+    Groups,
     /// Kafka's command-line tools.
     KafkaTools,
     /// `strandctl log export`.
@@ -79,6 +85,12 @@ enum Suite {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.drive_rdkafka {
+        return match native_member::serve() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     let mut report = Report::new(arguments.verbose);
     if let Err(why) = run(&arguments, &mut report) {
         report.begin("set-up");
@@ -158,6 +170,9 @@ fn protocol_suites(
     }
     if wants(Suite::Topics) {
         suites::topics::run(report, bootstrap, &mut clients);
+    }
+    if wants(Suite::Groups) {
+        suites::groups::run(report, tools, bootstrap);
     }
     if wants(Suite::KafkaTools) {
         suites::kafka_tools::run(report, tools, bootstrap);

@@ -11,6 +11,9 @@ use std::process::Command;
 /// The versions of kafka-clients under test, oldest first; `install` reads them from here.
 pub(crate) const JAVA_VERSIONS: [&str; 2] = ["3.9.2", "4.4.0"];
 
+/// What the reports call them, before the version.
+const JAVA: &str = "kafka-clients-";
+
 /// A folder that `install` filled.
 pub(crate) struct Tools {
     folder: PathBuf,
@@ -72,24 +75,44 @@ impl Tools {
             consumes: false,
         };
         let mut scripts = vec![
-            Script::start(
-                "confluent-kafka",
-                bootstrap,
-                Abilities::ALL,
-                self.python("confluent.py"),
-            )?,
-            Script::start(
-                "kafka-python",
-                bootstrap,
-                kafka_python,
-                self.python("kafka_python.py"),
-            )?,
-            Script::start("kafkajs", bootstrap, kafkajs, self.node())?,
+            self.script("confluent-kafka", bootstrap, Abilities::ALL)?,
+            self.script("kafka-python", bootstrap, kafka_python)?,
+            self.script("kafkajs", bootstrap, kafkajs)?,
         ];
         for version in JAVA_VERSIONS {
             scripts.push(self.java_client(bootstrap, version)?);
         }
         Ok(scripts)
+    }
+
+    /// The names of the libraries that consume in groups.
+    pub(crate) fn group_libraries() -> Vec<String> {
+        let names = ["rdkafka", "confluent-kafka", "kafka-python", "kafkajs"];
+        let java = JAVA_VERSIONS.map(|version| format!("{JAVA}{version}"));
+        names.into_iter().map(str::to_owned).chain(java).collect()
+    }
+
+    /// A process that is a member of a group by the library of this name.
+    pub(crate) fn member(&self, name: &str, bootstrap: &str) -> Result<Script, String> {
+        if let Some(version) = name.strip_prefix(JAVA) {
+            return self.java_client(bootstrap, version);
+        }
+        if name != "rdkafka" {
+            return self.script(name, bootstrap, Abilities::ALL);
+        }
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.arg("--tools").arg(&self.folder).arg("--drive-rdkafka");
+        Script::start(name, bootstrap, Abilities::ALL, command)
+    }
+
+    fn script(&self, name: &str, bootstrap: &str, abilities: Abilities) -> Result<Script, String> {
+        let command = match name {
+            "confluent-kafka" => self.python("confluent.py"),
+            "kafka-python" => self.python("kafka_python.py"),
+            _ => self.node(),
+        };
+        Script::start(name, bootstrap, abilities, command)
     }
 
     /// One version of kafka-clients.
@@ -99,12 +122,7 @@ impl Tools {
         command
             .arg("Driver")
             .env("CHECK_TRIES", self.check_tries.to_string());
-        Script::start(
-            &format!("kafka-clients-{version}"),
-            bootstrap,
-            Abilities::ALL,
-            command,
-        )
+        Script::start(&format!("{JAVA}{version}"), bootstrap, Abilities::ALL, command)
     }
 
     /// A command-line tool of Kafka by its class; returns what it prints. The error holds what it printed
