@@ -16,6 +16,8 @@ use strandline_bench::null_broker::{NullBroker, NullBrokerOptions, Pause};
 use strandline_bench::run::{Finished, run};
 
 const PAUSE: Duration = Duration::from_millis(400);
+/// One record a request: of what the broker has received, all but the window has been acknowledged to the sender.
+const ONE_BY_ONE: &str = "--partitions 1 --batch 1KiB --window 5";
 
 fn broker(pause: Option<Pause>) -> NullBroker {
     NullBroker::start(&NullBrokerOptions {
@@ -83,7 +85,7 @@ fn open_and_closed_loop_see_different_brokers() {
     }));
     let closed = finish(
         &stalled,
-        "--rate max --warm-up 0 --duration 1500ms --partitions 3",
+        "--rate max --warm-up 0 --num-records 20000 --partitions 3",
     )
     .report;
     let response = closed.latency.response.unwrap();
@@ -105,7 +107,8 @@ fn open_and_closed_loop_see_different_brokers() {
 fn a_broker_that_goes_away_leaves_partial_results_and_is_told() {
     let broker = broker(None);
     let output = tempfile::tempdir().unwrap();
-    let args = args(&broker, &output, "--rate 2k --warm-up 0 --duration 600ms");
+    let options = format!("--rate 2k --warm-up 0 --duration 600ms {ONE_BY_ONE}");
+    let args = args(&broker, &output, &options);
     let running = std::thread::spawn(move || run(&args, &Arc::new(AtomicBool::new(false))));
     while broker.records() < 100 {
         std::thread::yield_now();
@@ -131,7 +134,8 @@ fn a_broker_that_goes_away_leaves_partial_results_and_is_told() {
 fn an_interrupted_run_keeps_what_it_has() {
     let broker = broker(None);
     let output = tempfile::tempdir().unwrap();
-    let args = args(&broker, &output, "--rate 2k --warm-up 0 --duration 1h");
+    let options = format!("--rate 2k --warm-up 0 --duration 1h {ONE_BY_ONE}");
+    let args = args(&broker, &output, &options);
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
     let running = std::thread::spawn(move || run(&args, &flag));
