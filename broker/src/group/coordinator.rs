@@ -10,6 +10,7 @@ use strandline_runtime::local::OneshotSender;
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 
+use super::memory::GroupMemory;
 use crate::shard::{Deadline, Partition, Topic};
 
 /// How far a coordinator is.
@@ -33,6 +34,7 @@ pub(crate) struct Coordinator<D: Disk> {
     /// Requests that wait for a group's answer.
     pub(super) tickets: RefCell<BTreeMap<Ticket, OneshotSender<Answer>>>,
     next_ticket: Cell<u64>,
+    pub(super) memory: Rc<GroupMemory>,
 }
 
 /// A group in memory.
@@ -44,10 +46,12 @@ pub(super) struct Group {
     pub(super) deadline: Option<(i64, Deadline)>,
     /// Behind its last record: what is told of it waits until that is durable.
     pub(super) written_end: i64,
+    /// About what it takes in memory.
+    pub(super) bytes: usize,
 }
 
 impl<D: Disk> Coordinator<D> {
-    pub(super) fn new(topic: Rc<Topic<D>>, partition: Rc<Partition<D>>) -> Self {
+    pub(super) fn new(topic: Rc<Topic<D>>, partition: Rc<Partition<D>>, memory: Rc<GroupMemory>) -> Self {
         Self {
             topic,
             partition,
@@ -56,6 +60,7 @@ impl<D: Disk> Coordinator<D> {
             groups: RefCell::default(),
             tickets: RefCell::default(),
             next_ticket: Cell::new(0),
+            memory,
         }
     }
 
@@ -89,13 +94,22 @@ impl<D: Disk> Coordinator<D> {
         self.state.set(State::Ended);
         let groups = std::mem::take(&mut *self.groups.borrow_mut());
         for mut group in groups.into_values() {
+            self.memory.change(group.bytes, 0);
             let mut effects = Effects::default();
             group.machine.die(ErrorCode::NotCoordinator, 0, &mut effects);
             self.answer(&mut effects);
         }
         // Nobody is left to answer these: their requests see the sender go.
         drop(std::mem::take(&mut *self.tickets.borrow_mut()));
-        *self.offsets.borrow_mut() = OffsetStore::default();
+        let offsets = std::mem::take(&mut *self.offsets.borrow_mut());
+        self.memory.change(offsets.bytes(), 0);
+    }
+
+    /// Takes a group out; its offsets stay.
+    pub(super) fn remove(&self, name: &str) -> Option<Group> {
+        let removed = self.groups.borrow_mut().remove(name)?;
+        self.memory.change(removed.bytes, 0);
+        Some(removed)
     }
 
     /// Hands out the answers that are due.

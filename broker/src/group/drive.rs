@@ -14,6 +14,9 @@ use super::Coordinator;
 use super::coordinator::{Group, State};
 use crate::shard::{Expire, Shard};
 
+/// A group's place in the books besides itself and its name, with its deadline.
+const GROUP_BYTES: usize = 160;
+
 impl<D: Disk> Coordinator<D> {
     /// Whether there is a group of this name.
     pub(super) fn has(&self, name: &str) -> bool {
@@ -27,9 +30,9 @@ impl<D: Disk> Coordinator<D> {
         }
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let machine = ClassicGroup::new(shard.groups.classic.clone(), now_ms);
-        self.groups
-            .borrow_mut()
-            .insert(name.into(), Group::new(machine, shard.groups.next_life()));
+        let group = Group::new(name, machine, shard.groups.next_life());
+        self.memory.change(0, group.bytes);
+        self.groups.borrow_mut().insert(name.into(), group);
     }
 
     /// Calls a group with the time, and does what it asks for; `None` without such a group.
@@ -68,6 +71,21 @@ impl<D: Disk> Coordinator<D> {
         Some(receiver)
     }
 
+    /// A request that a group may keep has `bytes`; what it keeps is counted anew when its state changes.
+    pub(super) fn grow(&self, name: &str, bytes: usize) {
+        if let Some(group) = self.groups.borrow_mut().get_mut(name) {
+            self.memory.change(0, bytes);
+            group.bytes += bytes;
+        }
+    }
+
+    /// Counts anew what a group takes.
+    pub(super) fn measure(&self, name: &str, group: &mut Group) {
+        let bytes = Group::bytes_of(name) + group.machine.member_bytes();
+        self.memory.change(group.bytes, bytes);
+        group.bytes = bytes;
+    }
+
     /// Enters a group that was replayed.
     pub(super) fn enter<R: Runtime>(
         self: &Rc<Self>,
@@ -77,7 +95,9 @@ impl<D: Disk> Coordinator<D> {
         effects: Effects,
         now_ms: i64,
     ) {
-        let mut group = Group::new(machine, shard.groups.next_life());
+        let mut group = Group::new(&name, machine, shard.groups.next_life());
+        group.bytes += group.machine.member_bytes();
+        self.memory.change(0, group.bytes);
         group.written_end = self.partition.log.end_offset();
         self.settle(shard, &name, &mut group, effects, now_ms);
         self.groups.borrow_mut().insert(name, group);
@@ -107,6 +127,10 @@ impl<D: Disk> Coordinator<D> {
                         .persisted(persist.id, Err(code), now_ms, &mut effects),
                 }
             }
+        }
+        if !effects.transitions.is_empty() {
+            // Members have come or gone.
+            self.measure(name, group);
         }
         for transition in effects.transitions.drain(..) {
             tracing::info!(
@@ -171,13 +195,19 @@ impl<D: Disk> Coordinator<D> {
 }
 
 impl Group {
-    fn new(machine: ClassicGroup, life: u64) -> Self {
+    fn new(name: &str, machine: ClassicGroup, life: u64) -> Self {
         Self {
+            bytes: Self::bytes_of(name),
             machine,
             life,
             deadline: None,
             written_end: 0,
         }
+    }
+
+    /// What a group without members takes.
+    fn bytes_of(name: &str) -> usize {
+        size_of::<Self>() + 2 * name.len() + GROUP_BYTES
     }
 }
 

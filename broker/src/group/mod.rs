@@ -16,6 +16,7 @@ mod drive;
 mod expiry;
 pub(crate) mod handlers;
 mod load;
+mod memory;
 mod write;
 
 use std::cell::{Cell, RefCell};
@@ -27,6 +28,7 @@ use strandline_core::group::classic::ClassicConfig;
 use strandline_core::group::offsets::{OFFSETS_TOPIC, partition_of};
 use strandline_core::metadata::ClusterImage;
 use strandline_runtime::{Monotonic, Queue, Runtime};
+use strandline_storage::MemoryBudget;
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 
@@ -34,6 +36,7 @@ pub(crate) use coordinator::Coordinator;
 pub(crate) use expiry::run as expire_offsets;
 
 use self::coordinator::State;
+use self::memory::GroupMemory;
 use crate::shard::Shard;
 
 /// The groups of one shard.
@@ -42,6 +45,7 @@ pub(crate) struct Groups<D: Disk> {
     pub(crate) classic: Rc<ClassicConfig>,
     /// By number of the partition of `__consumer_offsets`.
     coordinators: RefCell<BTreeMap<i32, Rc<Coordinator<D>>>>,
+    memory: Rc<GroupMemory>,
     /// Numbers for groups in memory, so that what one asked for is never told to a later one of its name.
     next_life: Cell<u64>,
     /// A reading of both clocks: groups count by the monotonic one, which nobody sets back.
@@ -50,7 +54,14 @@ pub(crate) struct Groups<D: Disk> {
 }
 
 impl<D: Disk> Groups<D> {
-    pub(crate) fn new(node: &StaticConfig, started: Monotonic, started_ms: i64) -> Self {
+    /// No groups; they may take `bytes_max` of `budget`. `started` and `started_ms` are one reading of both clocks.
+    pub(crate) fn new(
+        node: &StaticConfig,
+        budget: MemoryBudget,
+        bytes_max: usize,
+        started: Monotonic,
+        started_ms: i64,
+    ) -> Self {
         let settings = GroupSettings::new(node);
         Self {
             settings,
@@ -61,6 +72,7 @@ impl<D: Disk> Groups<D> {
                 size_max: settings.size_max,
             }),
             coordinators: RefCell::default(),
+            memory: Rc::new(GroupMemory::new(budget, bytes_max)),
             next_life: Cell::new(0),
             started,
             started_ms,
@@ -76,6 +88,11 @@ impl<D: Disk> Groups<D> {
 
     fn next_life(&self) -> u64 {
         self.next_life.replace(self.next_life.get() + 1)
+    }
+
+    /// Whether the groups hold all the memory that they may: no new member and no offset of another partition is taken.
+    pub(crate) fn are_full(&self) -> bool {
+        self.memory.is_full()
     }
 
     /// Every coordinator, by number of its partition.
@@ -153,7 +170,7 @@ pub(crate) fn image_changed<R: Runtime, D: Disk>(
         if groups.coordinators.borrow().contains_key(&number) {
             continue;
         }
-        let coordinator = Rc::new(Coordinator::new(topic.clone(), partition));
+        let coordinator = Rc::new(Coordinator::new(topic.clone(), partition, groups.memory.clone()));
         groups
             .coordinators
             .borrow_mut()

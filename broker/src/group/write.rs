@@ -88,9 +88,24 @@ impl<D: Disk> Coordinator<D> {
         Ok(appended.last_offset + 1)
     }
 
+    /// Whether one of the records is of an offset that is not there yet.
+    pub(super) fn lacks_one_of(&self, records: &[OffsetsRecord]) -> bool {
+        let offsets = self.offsets.borrow();
+        records.iter().any(|record| match record {
+            OffsetsRecord::Offset {
+                group,
+                topic,
+                partition,
+                ..
+            } => offsets.get(group, topic, *partition).is_none(),
+            _ => false,
+        })
+    }
+
     /// Enters the offsets that records carry.
     pub(super) fn apply(&self, records: &[OffsetsRecord]) {
         let mut offsets = self.offsets.borrow_mut();
+        let before = offsets.bytes();
         for record in records {
             if let OffsetsRecord::Offset {
                 group,
@@ -105,6 +120,7 @@ impl<D: Disk> Coordinator<D> {
                 }
             }
         }
+        self.memory.change(before, offsets.bytes());
     }
 
     /// Completes once everything below `end` is acknowledged as with `acks=all`, however long that takes.

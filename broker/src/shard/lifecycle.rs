@@ -24,12 +24,13 @@ use crate::node::context::{ShardContext, ShardListener, ShardMessage, StartedSha
 
 /// How long running requests may take to end once the shard stops; what is left is cut off.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// Parts of the shard's memory that requests being received, records on their way out, other answers, and fetch sessions take
-/// at most.
+/// Parts of the shard's memory that requests being received, records on their way out, other answers, fetch sessions, and groups
+/// take at most.
 const RECEIVE_PART: u64 = 4;
 const OUTGOING_PART: u64 = 8;
 const ANSWERS_PART: u64 = 4;
 const SESSIONS_PART: u64 = 16;
+const GROUPS_PART: u64 = 2;
 
 /// Why a shard could not start or go on; the control thread says which shard.
 #[derive(Debug, Error)]
@@ -217,6 +218,8 @@ fn new_shard<R: Runtime, D: Disk>(
     let settings = parts.config.broker_settings(&image, parts.broker_id);
     let groups = Groups::new(
         &parts.config.static_config,
+        store.budget(),
+        part(GROUPS_PART),
         runtime.now(),
         runtime.wall_clock_ms(),
     );

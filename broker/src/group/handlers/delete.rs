@@ -74,8 +74,7 @@ fn delete_now<R: Runtime, D: Disk>(
     for batch in records.chunks(RECORDS_PER_BATCH) {
         end = coordinator.append(shard, batch)?;
     }
-    let removed = coordinator.groups.borrow_mut().remove(group.as_str());
-    if let Some(mut removed) = removed {
+    if let Some(mut removed) = coordinator.remove(group) {
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let mut effects = Effects::default();
         removed

@@ -25,9 +25,10 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     body: Bytes,
 ) -> Result<Answer<D>, Close> {
+    let bytes = body.len();
     let asked: JoinGroupRequest = request.decode(body)?;
     let member_id = rc(&asked.member_id);
-    let answer = match join(request, asked).await {
+    let answer = match join(request, asked, bytes).await {
         Ok(answer) => answer,
         Err(code) => JoinAnswer::error(member_id, code),
     };
@@ -38,12 +39,23 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
 async fn join<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     asked: JoinGroupRequest,
+    bytes: usize,
 ) -> Result<JoinAnswer, ErrorCode> {
     let shard = &request.shard;
     let group = rc(&asked.group_id);
     let join = join_request(request, &asked);
     join.validate(&group, &shard.groups.classic)?;
     let coordinator = shard.coordinator_of(&group)?;
+    if join.member_id.is_empty() && shard.groups.are_full() {
+        let code = ErrorCode::GroupMaxSizeReached;
+        request.refused(
+            code,
+            &group,
+            -1,
+            "groups hold all the memory that they may: no new member is taken",
+        );
+        return Err(code);
+    }
     if !coordinator.has(&group) {
         if !join.member_id.is_empty() {
             return Err(ErrorCode::UnknownMemberId);
@@ -53,6 +65,7 @@ async fn join<R: Runtime, D: Disk>(
     let answer = coordinator.ask(shard, &group, |machine, ticket, now_ms, effects| {
         machine.join(join, ticket, now_ms, effects);
     });
+    coordinator.grow(&group, bytes);
     match answered(answer.ok_or(ErrorCode::UnknownMemberId)?).await? {
         Answered::Join(answer) => Ok(answer),
         _ => Err(unexpected()),

@@ -156,6 +156,12 @@ async fn commit<R: Runtime, D: Disk>(
     let records: Vec<OffsetsRecord> = items.iter_mut().filter_map(|item| item.record.take()).collect();
     coordinator.admit(shard, bytes_of(&records)).await?;
     coordinator.check()?;
+    if shard.groups.are_full() && coordinator.lacks_one_of(&records) {
+        let code = ErrorCode::CoordinatorNotAvailable;
+        let reason = "groups hold all the memory that they may: no offset of another partition is taken";
+        request.refused(code, &group, -1, reason);
+        return Err(code);
+    }
     let identity = identity(
         &asked.member_id,
         asked.group_instance_id.as_ref(),

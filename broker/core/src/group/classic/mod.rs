@@ -40,6 +40,7 @@ mod join;
 mod leave;
 mod load;
 mod members;
+mod memory;
 mod migrate;
 mod pending;
 mod rebalance;

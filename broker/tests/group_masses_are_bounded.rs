@@ -1,0 +1,205 @@
+//! Large groups, many groups, and members that say much: memory is bounded, others are served, and what is refused says so.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::thread;
+
+use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
+use kafka_protocol::messages::{ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest};
+use support::Broker;
+use support::group::{LOAD_IN_PROGRESS, Member, commit, commit_request, committed, coordinator, describe};
+use support::topic::create;
+
+const QUICK: &str = "group.initial.rebalance.delay.ms=0";
+const UNKNOWN_SERVER_ERROR: i16 = -1;
+const GROUP_MAX_SIZE_REACHED: i16 = 81;
+const NOT_AVAILABLE: i16 = 15;
+
+/// Every member joins, and the leader's assignment comes to all: one generation, all in it.
+fn settle(members: &mut [Member], assignment_bytes: usize) -> Vec<i16> {
+    for member in &mut *members {
+        member.send_join(5);
+    }
+    let mut generation = None;
+    for member in &mut *members {
+        let joined = member.receive_join(5);
+        assert_eq!(joined.error_code, 0);
+        assert_eq!(
+            *generation.get_or_insert(joined.generation_id),
+            joined.generation_id
+        );
+    }
+    let text = "x".repeat(assignment_bytes);
+    let ids: Vec<String> = members.iter().map(|member| member.id.clone()).collect();
+    let assignments: Vec<(&str, &str)> = ids.iter().map(|id| (&**id, &*text)).collect();
+    for (number, member) in members.iter_mut().enumerate() {
+        let own: &[_] = if number == 0 { &assignments } else { &[] };
+        let request = member.sync_request(3, own);
+        member.client.send(3, &request).unwrap();
+    }
+    let synced = members.iter_mut().map(|member| {
+        let (_, answer) = member.client.receive::<SyncGroupRequest>(3).unwrap();
+        answer.error_code
+    });
+    synced.collect()
+}
+
+/// The first member is stable and leads; the others have learned their ids; then all are told to join.
+fn gather(broker: &Broker, group: &str, count: usize) -> Vec<Member> {
+    let mut members: Vec<Member> = (0..count).map(|_| Member::new(broker, group)).collect();
+    members[0].join_alone();
+    for member in &mut members[1..] {
+        member.learn_id();
+    }
+    members
+}
+
+#[test]
+fn a_hundred_members_settle_in_one_generation() {
+    let broker = Broker::start_set(&[QUICK]);
+    let mut members = gather(&broker, "g", 100);
+    let codes = settle(&mut members, 10);
+    assert!(codes.iter().all(|code| *code == 0));
+    let described = describe(&mut members[0].client, "g");
+    assert_eq!(
+        (described.group_state.as_str(), described.members.len()),
+        ("Stable", 100)
+    );
+    for member in &mut members {
+        assert_eq!(member.heartbeat(), 0);
+    }
+}
+
+/// Field report B21: a group whose record is larger than a batch may be is told so, and harms no other; with room for it, it is
+/// stable, and so it is after a restart.
+#[test]
+fn a_group_whose_record_is_too_large_is_told_so() {
+    for (limit, right) in [("1048588", UNKNOWN_SERVER_ERROR), ("10000000", 0)] {
+        let limit_setting = format!("message.max.bytes={limit}");
+        let mut broker = Broker::start_set(&[QUICK, "offsets.topic.num.partitions=1", &limit_setting]);
+        create(&mut broker.client(), "t", 1, &[]);
+        let mut members = gather(&broker, "large", 60);
+        let codes = settle(&mut members, 30_000);
+        assert!(codes.iter().all(|code| *code == right), "{limit}: {codes:?}");
+        let mut client = coordinator(&broker, "small");
+        assert_eq!(commit(&mut client, "small", "t", 0, 5), 0);
+        if right == 0 {
+            assert_eq!(describe(&mut client, "large").group_state.as_str(), "Stable");
+            broker.kill();
+            broker.launch();
+            assert_eq!(committed(&mut coordinator(&broker, "small"), "small", "t", 0), 5);
+            let mut client = coordinator(&broker, "large");
+            for member in &mut members {
+                member.client = coordinator(&broker, "large");
+                assert_eq!(member.heartbeat(), 0);
+            }
+            assert_eq!(describe(&mut client, "large").members.len(), 60);
+        }
+    }
+}
+
+/// `group.max.size` holds, for members that come together too.
+#[test]
+fn a_group_has_no_more_members_than_it_may() {
+    let broker = Broker::start_set(&[QUICK, "group.max.size=3"]);
+    let mut members = gather(&broker, "g", 3);
+    assert!(settle(&mut members, 1).iter().all(|code| *code == 0));
+    let mut late = Member::new(&broker, "g");
+    late.send_join(5);
+    let refused = late.receive_join(5);
+    if refused.error_code == 79 {
+        late.send_join(5);
+        assert_eq!(late.receive_join(5).error_code, GROUP_MAX_SIZE_REACHED);
+    } else {
+        assert_eq!(refused.error_code, GROUP_MAX_SIZE_REACHED);
+    }
+}
+
+/// Thousands of groups of one offset each: listed, found again after a restart.
+#[test]
+fn thousands_of_groups_are_listed_and_loaded() {
+    const GROUPS: usize = 3_000;
+    let mut broker = Broker::start_set(&["offsets.topic.num.partitions=4"]);
+    create(&mut broker.client(), "t", 1, &[]);
+    let groups: Vec<String> = (0..GROUPS).map(|number| format!("group-{number}")).collect();
+    thread::scope(|scope| {
+        for part in groups.chunks(GROUPS / 4) {
+            let broker = &broker;
+            scope.spawn(move || {
+                let mut client = coordinator(broker, &part[0]);
+                for (number, group) in part.iter().enumerate() {
+                    assert_eq!(commit(&mut client, group, "t", 0, number as i64), 0);
+                }
+            });
+        }
+    });
+    let count = |broker: &Broker| loop {
+        let answer = broker.client().call(5, &ListGroupsRequest::default());
+        match answer.error_code {
+            0 => break answer.groups.len(),
+            LOAD_IN_PROGRESS => thread::yield_now(),
+            code => panic!("{code}"),
+        }
+    };
+    assert_eq!(count(&broker), GROUPS);
+    broker.kill();
+    broker.launch();
+    assert_eq!(count(&broker), GROUPS);
+    let mut client = coordinator(&broker, &groups[0]);
+    for (number, group) in groups.iter().enumerate().step_by(97) {
+        let right = (number % (GROUPS / 4)) as i64;
+        assert_eq!(committed(&mut client, group, "t", 0), right);
+    }
+}
+
+/// A shard's groups take a part of its memory and no more: what is new is refused, what is there goes on.
+#[test]
+fn groups_take_no_more_than_their_part_of_the_memory() {
+    let broker = Broker::start_set(&[
+        QUICK,
+        "offsets.topic.num.partitions=1",
+        "offset.metadata.max.bytes=30000",
+    ]);
+    create(&mut broker.client(), "t", 2_000, &[]);
+    let mut member = Member::new(&broker, "g");
+    member.join_alone();
+    let mut client = coordinator(&broker, "simple");
+    let note = "x".repeat(30_000);
+    // 30 partitions a commit, 900 kB each; the shard has 64 MiB.
+    let request = |first: i32| -> OffsetCommitRequest {
+        let mut request = commit_request("simple", "t", 0, 1);
+        request.topics[0].partitions = (first..first + 30)
+            .map(|number| {
+                OffsetCommitRequestPartition::default()
+                    .with_partition_index(number)
+                    .with_committed_offset(1)
+                    .with_committed_metadata(Some(support::group::text(&note)))
+            })
+            .collect();
+        request
+    };
+    let mut taken = 0;
+    let refused = (0..2_000 / 30)
+        .map(|number| number * 30)
+        .find(|first| {
+            let code = client.call(8, &request(*first)).topics[0].partitions[0].error_code;
+            taken += usize::from(code == 0);
+            code == NOT_AVAILABLE
+        })
+        .expect("a bound");
+    assert!((20..60).contains(&taken), "{taken} commits of 900 kB");
+    // What is there can be committed again, and members go on.
+    assert_eq!(client.call(8, &request(0)).topics[0].partitions[0].error_code, 0);
+    assert_eq!(committed(&mut client, "simple", "t", 0), 1);
+    assert_eq!(member.heartbeat(), 0);
+    assert_eq!(
+        client.call(8, &request(refused)).topics[0].partitions[0].error_code,
+        NOT_AVAILABLE
+    );
+    let mut late = Member::new(&broker, "other");
+    late.send_join(5);
+    assert_eq!(late.receive_join(5).error_code, GROUP_MAX_SIZE_REACHED);
+    assert!(broker.log().contains("groups hold all the memory"));
+}
