@@ -13,11 +13,11 @@ pub struct StoreStats {
     pub entries: u64,
     /// Their bytes, padding included.
     pub entry_bytes: u64,
-    /// Journal flushes that completed.
+    /// Journal flushes that completed, writes that flush by themselves among them.
     pub flushes: u64,
-    /// Time of journal flushes, summed.
+    /// Their time, summed.
     pub flush_ns: u64,
-    /// Time of journal writes, summed.
+    /// Time of the other journal writes, summed.
     pub write_ns: u64,
     /// Time from an entry's first piece to the entry's flush, summed over entries.
     pub commit_ns: u64,

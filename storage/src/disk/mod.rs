@@ -25,6 +25,8 @@ pub enum OpenMode {
     Read,
     /// An existing file, for reading and writing.
     ReadWrite,
+    /// The same, and for [`DiskFile::write_through_at`].
+    ReadWriteThrough,
     /// A new file, for reading and writing; an error if the name exists.
     CreateNew,
 }
@@ -141,6 +143,15 @@ pub trait DiskFile: Clone + 'static {
     /// [`Buffer`] for the exact rules. The disk keeps its own `Rc` until the write has ended, even when
     /// the future is dropped; whether a dropped write landed is unknown.
     fn write_at(
+        &self,
+        buffer: std::rc::Rc<Self::Buffer>,
+        length: usize,
+        position: u64,
+    ) -> impl Future<Output = io::Result<()>>;
+
+    /// Writes like [`DiskFile::write_at`], and when it ends these bytes are durable: one operation where a write and a flush are
+    /// two. It says nothing about other writes. The file was opened with [`OpenMode::ReadWriteThrough`], and has this size already.
+    fn write_through_at(
         &self,
         buffer: std::rc::Rc<Self::Buffer>,
         length: usize,

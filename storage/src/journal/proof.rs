@@ -30,12 +30,23 @@ impl Written {
     }
 }
 
+/// How an entry is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    /// A flush has to follow.
+    Plain,
+    /// The write makes it durable: [`crate::disk::DiskFile::write_through_at`].
+    Through,
+}
+
 /// How far one dispatched entry has come.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     sequence: Sequence,
     file: u32,
     needs_flush: bool,
+    /// Its write makes it durable by itself.
+    through: bool,
     written: bool,
     flushed: bool,
 }
@@ -99,26 +110,43 @@ impl InFlight {
         (any, urgent)
     }
 
-    /// An entry's write was dispatched.
-    pub(crate) fn dispatched(&mut self, sequence: Sequence, file: u32, needs_flush: bool) {
+    /// An entry's write is dispatched; the answer says how.
+    ///
+    /// A small entry that somebody waits for is written through, one at a time: that saves a wake-up. Where much is written, one flush
+    /// covers many entries; and above an entry that waits for a flush, a write-through would prove nothing.
+    pub(crate) fn dispatched(
+        &mut self,
+        sequence: Sequence,
+        file: u32,
+        needs_flush: bool,
+        small: bool,
+    ) -> WriteKind {
         assert!(
             self.entries.back().is_none_or(|last| last.sequence < sequence),
             "entries are dispatched in order"
         );
         assert!(sequence > self.durable, "a sequence is used once");
+        let through = needs_flush && small && self.entries.iter().all(|entry| entry.flushed);
         self.entries.push_back(Progress {
             sequence,
             file,
             needs_flush,
+            through,
             written: false,
             flushed: false,
         });
+        match through {
+            true => WriteKind::Through,
+            false => WriteKind::Plain,
+        }
     }
 
     /// An entry's write completed. Returns the proof when the written sequence moved.
     pub(crate) fn write_completed(&mut self, sequence: Sequence) -> Option<Written> {
         let entry = self.entries.iter_mut().find(|entry| entry.sequence == sequence);
-        entry.expect("a write completes once, before its flush").written = true;
+        let entry = entry.expect("a write completes once, before its flush");
+        entry.written = true;
+        entry.flushed = entry.through;
         let reached = self
             .entries
             .iter()
@@ -156,6 +184,11 @@ impl InFlight {
         for entry in &mut self.entries {
             entry.flushed |= ticket.covered.contains(&entry.sequence);
         }
+        self.settle()
+    }
+
+    /// Takes out what is durable. Returns the proof when the durable sequence moved.
+    pub(crate) fn settle(&mut self) -> Option<Durable> {
         let before = self.durable;
         while let Some(first) = self.entries.front()
             && first.flushed
@@ -174,9 +207,59 @@ mod tests {
     fn three() -> InFlight {
         let mut in_flight = InFlight::new(Durable(Sequence(10)));
         for at in 11..=13 {
-            in_flight.dispatched(Sequence(at), 0, true);
+            assert_eq!(
+                in_flight.dispatched(Sequence(at), 0, true, false),
+                WriteKind::Plain
+            );
         }
         in_flight
+    }
+
+    #[test]
+    fn a_small_entry_alone_is_durable_by_its_write() {
+        let mut in_flight = InFlight::new(Durable(Sequence(10)));
+        assert_eq!(
+            in_flight.dispatched(Sequence(11), 0, true, true),
+            WriteKind::Through
+        );
+        // Those beside it wait for a flush, which need not cover it.
+        assert_eq!(
+            in_flight.dispatched(Sequence(12), 0, true, true),
+            WriteKind::Plain
+        );
+        assert_eq!(in_flight.write_completed(Sequence(12)), None);
+        assert_eq!(in_flight.settle(), None);
+        let ticket = in_flight.flush_starts();
+        assert_eq!(in_flight.flush_completed(&ticket), None);
+        assert_eq!(
+            in_flight.write_completed(Sequence(11)),
+            Some(Written(Sequence(12)))
+        );
+        assert_eq!(in_flight.settle(), Some(Durable(Sequence(12))));
+        assert_eq!(in_flight.waiting_for_flush(), (false, false));
+        assert!(in_flight.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_written_through_above_an_entry_that_has_no_flush_yet() {
+        let mut in_flight = InFlight::new(Durable(Sequence(10)));
+        assert_eq!(
+            in_flight.dispatched(Sequence(11), 0, false, true),
+            WriteKind::Plain
+        );
+        assert!(in_flight.write_completed(Sequence(11)).is_some());
+        assert_eq!(
+            in_flight.dispatched(Sequence(12), 0, true, true),
+            WriteKind::Plain
+        );
+        assert!(in_flight.write_completed(Sequence(12)).is_some());
+        assert_eq!(in_flight.settle(), None);
+        let ticket = in_flight.flush_starts();
+        assert_eq!(in_flight.flush_completed(&ticket), Some(Durable(Sequence(12))));
+        assert_eq!(
+            in_flight.dispatched(Sequence(13), 0, true, true),
+            WriteKind::Through
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The journal task: makes entries of what is pending, writes them, flushes, and tells who waits.
 //!
-//! One flush at a time; writes go on beside it when there is much to write, so that one flush covers many.
+//! A small entry is written through when nothing else is being committed: one operation, one wake-up. Otherwise there is one flush
+//! at a time; writes go on beside it, so that one flush covers many.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -14,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use strandline_runtime::{Monotonic, Runtime};
 
 use super::pending::LogEnd;
-use super::proof::{Durable, FlushTicket, Written};
+use super::proof::{Durable, FlushTicket, WriteKind, Written};
 use super::{IN_FLIGHT_MAX, Journal};
 use crate::budget::Reservation;
 use crate::disk::{Buffer, Disk, DiskFile};
@@ -48,7 +49,15 @@ pub(crate) struct Page<D: Disk> {
 
 type Running<T> = Pin<Box<dyn Future<Output = T>>>;
 type FlushDone = (FlushTicket, Monotonic, io::Result<()>);
-type WriteDone<D> = (Sequence, Page<D>, Monotonic, io::Result<()>);
+
+/// A write that ended.
+struct WriteDone<D: Disk> {
+    sequence: Sequence,
+    kind: WriteKind,
+    page: Page<D>,
+    started: Monotonic,
+    result: io::Result<()>,
+}
 
 /// Runs until the shard stops, or closes with nothing left to commit.
 pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
@@ -108,15 +117,19 @@ pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
         .await;
 
         match happened {
-            Happened::Write((sequence, page, started, result)) => {
-                shard
-                    .counters
-                    .write_ns
-                    .add((shard.clock.monotonic)().since(started).as_nanos() as u64);
-                match result {
-                    Ok(()) => write_completed(&shard, sequence, page),
+            Happened::Write(done) => {
+                let spent = (shard.clock.monotonic)().since(done.started).as_nanos() as u64;
+                match done.kind {
+                    WriteKind::Plain => shard.counters.write_ns.add(spent),
+                    WriteKind::Through => shard.counters.flush_ns.add(spent),
+                }
+                match done.result {
+                    Ok(()) => write_completed(&shard, done.sequence, done.kind, done.page),
                     Err(error) => {
-                        return shard.stop(&format!("journal write of entry {sequence} failed: {error}"));
+                        return shard.stop(&format!(
+                            "journal write of entry {} failed: {error}",
+                            done.sequence
+                        ));
                     }
                 }
             }
@@ -171,9 +184,9 @@ fn dispatch<D: Disk>(shard: &Rc<Shard<D>>) -> Option<impl Future<Output = WriteD
     let memory = Rc::get_mut(&mut page.buffer).expect("a free page buffer has one owner");
     let checksum = entry.write_into(memory, &identity);
     journal.ring.placed(entry.sequence, at, length as u32, checksum);
-    journal
+    let kind = journal
         .in_flight
-        .dispatched(entry.sequence, at.file, entry.needs_flush);
+        .dispatched(entry.sequence, at.file, entry.needs_flush, !large);
     journal.stated_durable = durable;
     if !entry.is_empty() {
         journal.last_content = entry.sequence;
@@ -192,8 +205,18 @@ fn dispatch<D: Disk>(shard: &Rc<Shard<D>>) -> Option<impl Future<Output = WriteD
         shard.request_round();
     }
     Some(async move {
-        let result = file.write_at(page.buffer.clone(), length, at.position).await;
-        (sequence, page, started, result)
+        let buffer = page.buffer.clone();
+        let result = match kind {
+            WriteKind::Plain => file.write_at(buffer, length, at.position).await,
+            WriteKind::Through => file.write_through_at(buffer, length, at.position).await,
+        };
+        WriteDone {
+            sequence,
+            kind,
+            page,
+            started,
+            result,
+        }
     })
 }
 
@@ -227,23 +250,33 @@ fn start_flush<D: Disk>(shard: &Rc<Shard<D>>) -> impl Future<Output = FlushDone>
     }
 }
 
-fn write_completed<D: Disk>(shard: &Rc<Shard<D>>, sequence: Sequence, page: Page<D>) {
+fn write_completed<D: Disk>(shard: &Rc<Shard<D>>, sequence: Sequence, kind: WriteKind, page: Page<D>) {
     let mut journal = shard.journal.borrow_mut();
     // The disk may still hold its share of the memory; then it is not reused.
     let free = Rc::strong_count(&page.buffer) == 1;
     if free && page.buffer.len() <= PAGE_BYTES_KEPT && journal.pages.len() < PAGES_KEPT {
         journal.pages.push(page);
     }
-    let Some(written) = journal.in_flight.write_completed(sequence) else {
+    if kind == WriteKind::Through {
+        shard.counters.flushes.add(1);
+    }
+    let written = journal.in_flight.write_completed(sequence);
+    let durable = journal.in_flight.settle();
+    if written.is_none() && durable.is_none() {
         return;
-    };
+    }
     let mut moved = Vec::new();
-    for entry in journal
-        .dispatched
-        .iter()
-        .filter(|entry| entry.sequence <= written.sequence())
-    {
-        apply_written(shard, entry, written, &mut moved);
+    if let Some(written) = written {
+        for entry in journal
+            .dispatched
+            .iter()
+            .filter(|entry| entry.sequence <= written.sequence())
+        {
+            apply_written(shard, entry, written, &mut moved);
+        }
+    }
+    if let Some(durable) = durable {
+        make_durable(shard, &mut journal, durable, &mut moved);
     }
     drop(journal);
     report(shard, &moved);
@@ -269,8 +302,19 @@ fn flush_completed<D: Disk>(shard: &Rc<Shard<D>>, ticket: &FlushTicket) {
     let Some(durable) = journal.in_flight.flush_completed(ticket) else {
         return;
     };
-    let now = (shard.clock.monotonic)();
     let mut moved = Vec::new();
+    make_durable(shard, &mut journal, durable, &mut moved);
+    drop(journal);
+    report(shard, &moved);
+}
+
+fn make_durable<D: Disk>(
+    shard: &Rc<Shard<D>>,
+    journal: &mut Journal<D>,
+    durable: Durable,
+    moved: &mut Vec<Log<D>>,
+) {
+    let now = (shard.clock.monotonic)();
     while journal
         .dispatched
         .front()
@@ -281,10 +325,8 @@ fn flush_completed<D: Disk>(shard: &Rc<Shard<D>>, ticket: &FlushTicket) {
             .counters
             .commit_ns
             .add(now.since(entry.first_at).as_nanos() as u64);
-        apply_durable(shard, &entry, durable, &mut moved);
+        apply_durable(shard, &entry, durable, moved);
     }
-    drop(journal);
-    report(shard, &moved);
 }
 
 fn apply_durable<D: Disk>(

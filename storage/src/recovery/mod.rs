@@ -60,7 +60,7 @@ pub(crate) async fn read_journal<D: Disk>(
     for number in 0..checkpoint.journal_files {
         let path = options.directory.join(names::journal(number));
         let file = disk
-            .open(&path, OpenMode::ReadWrite)
+            .open(&path, OpenMode::ReadWriteThrough)
             .await
             .map_err(io("open", &path))?;
         let size = file.size().await.map_err(io("look at", &path))?;

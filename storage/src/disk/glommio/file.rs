@@ -15,6 +15,8 @@ use super::{GlommioBuffer, GlommioReadBuffer, blocking, named, system};
 
 struct Opened {
     file: DmaFile,
+    /// The same file opened with O_DSYNC, where that was asked for.
+    through: Option<DmaFile>,
     path: PathBuf,
 }
 
@@ -28,13 +30,48 @@ impl GlommioFile {
     pub(super) async fn open(probed: &Probed, path: &Path, mode: OpenMode) -> io::Result<Self> {
         let first = blocking("open", path, move |path| open_direct(path, mode)).await?;
         probed.probe(&first, path).await?;
-        let file = open_again(&first, mode)
-            .await
-            .map_err(|error| named(&error, "open", path))?;
+        let again = async |flags| {
+            open_again(&first, mode, flags)
+                .await
+                .map_err(|error| named(&error, "open", path))
+        };
+        let file = again(0).await?;
+        let through = match mode {
+            OpenMode::ReadWriteThrough => Some(again(libc::O_DSYNC).await?),
+            _ => None,
+        };
         Ok(Self(Rc::new(Opened {
             file,
+            through,
             path: path.to_owned(),
         })))
+    }
+
+    async fn write_by(
+        &self,
+        file: &DmaFile,
+        buffer: Rc<GlommioBuffer>,
+        length: usize,
+        position: u64,
+    ) -> io::Result<()> {
+        assert_pages(position, length);
+        assert!(length <= buffer.len(), "a write of more than its buffer");
+        if length == 0 {
+            return Ok(());
+        }
+        let written = buffer
+            .write_prefix(length, |memory| file.write_rc_at(memory, position))
+            .await
+            .map_err(|error| self.error(&cause(error), "write"))?;
+        if written == length {
+            Ok(())
+        } else {
+            let short = io::Error::new(
+                io::ErrorKind::WriteZero,
+                format!("short write: {written} of {length} bytes at {position}"),
+            );
+            Err(self.error(&short, "write"))
+        }
     }
 
     fn error(&self, error: &io::Error, operation: &'static str) -> io::Error {
@@ -42,11 +79,14 @@ impl GlommioFile {
     }
 }
 
-/// Opens what `file` has open once more, for glommio.
-pub(super) async fn open_again(file: &std::fs::File, mode: OpenMode) -> io::Result<DmaFile> {
+/// Opens what `file` has open once more, for glommio, with further flags.
+pub(super) async fn open_again(file: &std::fs::File, mode: OpenMode, flags: i32) -> io::Result<DmaFile> {
     let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut options = OpenOptions::new();
-    options.read(true).write(mode != OpenMode::Read);
+    options
+        .read(true)
+        .write(mode != OpenMode::Read)
+        .custom_flags(flags);
     options.dma_open(&by_descriptor).await.map_err(cause)
 }
 
@@ -104,24 +144,17 @@ impl DiskFile for GlommioFile {
     }
 
     async fn write_at(&self, buffer: Rc<GlommioBuffer>, length: usize, position: u64) -> io::Result<()> {
-        assert_pages(position, length);
-        assert!(length <= buffer.len(), "a write of more than its buffer");
-        if length == 0 {
-            return Ok(());
-        }
-        let written = buffer
-            .write_prefix(length, |memory| self.0.file.write_rc_at(memory, position))
-            .await
-            .map_err(|error| self.error(&cause(error), "write"))?;
-        if written == length {
-            Ok(())
-        } else {
-            let short = io::Error::new(
-                io::ErrorKind::WriteZero,
-                format!("short write: {written} of {length} bytes at {position}"),
-            );
-            Err(self.error(&short, "write"))
-        }
+        self.write_by(&self.0.file, buffer, length, position).await
+    }
+
+    async fn write_through_at(
+        &self,
+        buffer: Rc<GlommioBuffer>,
+        length: usize,
+        position: u64,
+    ) -> io::Result<()> {
+        let file = self.0.through.as_ref().expect("the file was opened for it");
+        self.write_by(file, buffer, length, position).await
     }
 
     async fn read_at(&self, position: u64, length: usize) -> io::Result<GlommioReadBuffer> {

@@ -30,7 +30,7 @@ impl Probed {
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let sample = blocking("make a nameless file in", folder, sample).await?;
-        let judged = file::open_again(&sample, OpenMode::Read).await;
+        let judged = file::open_again(&sample, OpenMode::Read, 0).await;
         drop(judged.map_err(|error| named(&error, "probe the device of", folder))?);
         self.0.borrow_mut().insert(metadata.dev());
         Ok(())

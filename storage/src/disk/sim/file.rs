@@ -4,12 +4,12 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::super::{Buffer, DiskFile, PAGE};
+use super::super::{Buffer, DiskFile, OpenMode, PAGE};
 use super::SimDisk;
 use super::faults::Operation;
 use super::memory::{SimBuffer, SimReadBuffer};
 use super::names::NodeId;
-use super::node::Change;
+use super::node::{Change, ChangeId};
 
 /// An open file; it outlives its name, but not a power cut.
 #[derive(Clone)]
@@ -18,32 +18,32 @@ pub struct SimFile {
     node: NodeId,
     path: PathBuf,
     generation: u64,
-    writable: bool,
+    mode: OpenMode,
 }
 
 impl SimFile {
-    pub(super) fn new(disk: SimDisk, node: NodeId, path: PathBuf, writable: bool) -> Self {
+    pub(super) fn new(disk: SimDisk, node: NodeId, path: PathBuf, mode: OpenMode) -> Self {
         let generation = disk.generation();
         Self {
             disk,
             node,
             path,
             generation,
-            writable,
+            mode,
         }
     }
 
     fn check_writable(&self) -> io::Result<()> {
-        if self.writable {
-            Ok(())
-        } else {
+        if self.mode == OpenMode::Read {
             Err(io::ErrorKind::PermissionDenied.into())
+        } else {
+            Ok(())
         }
     }
 
     /// Submits a change, waits for as long as it takes, and completes it unless it is to fail; what became of a
     /// change that failed is for the next power cut to decide.
-    async fn change(&self, operation: Operation, change: Change) -> io::Result<()> {
+    async fn change(&self, operation: Operation, change: Change) -> io::Result<ChangeId> {
         self.check_writable()?;
         self.disk.check_generation(self.generation)?;
         let id = self.disk.state_mut().submit(self.node, change)?;
@@ -51,7 +51,42 @@ impl SimFile {
         self.disk.wait(operation).await;
         self.disk.check_generation(self.generation)?;
         ordered?;
-        self.disk.state_mut().complete(self.node, id)
+        self.disk.state_mut().complete(self.node, id)?;
+        Ok(id)
+    }
+
+    async fn write(
+        &self,
+        buffer: Rc<SimBuffer>,
+        length: usize,
+        position: u64,
+    ) -> io::Result<Option<ChangeId>> {
+        assert_pages(position, length);
+        assert!(length <= buffer.len(), "a write of more than its buffer");
+        if length == 0 {
+            return Ok(None);
+        }
+        let bytes: Rc<[u8]> = Rc::from(buffer.prefix(length));
+        let change = Change::Write {
+            position,
+            bytes: bytes.clone(),
+        };
+        let id = self.change(Operation::Write, change).await?;
+        // A device may read the memory at any time up to here.
+        assert!(
+            buffer.prefix(length) == &*bytes,
+            "the owner of a buffer changed it below a write in flight"
+        );
+        Ok(Some(id))
+    }
+
+    /// Makes what is `covered` durable, in the time of a flush.
+    async fn flush_of(&self, covered: &[ChangeId]) -> io::Result<()> {
+        let ordered = self.disk.start(Operation::Flush);
+        self.disk.wait(Operation::Flush).await;
+        self.disk.check_generation(self.generation)?;
+        self.disk
+            .end_flush((self.node, &self.path), self.generation, covered, ordered)
     }
 }
 
@@ -76,26 +111,17 @@ impl DiskFile for SimFile {
     }
 
     async fn write_at(&self, buffer: Rc<SimBuffer>, length: usize, position: u64) -> io::Result<()> {
-        assert_pages(position, length);
-        assert!(length <= buffer.len(), "a write of more than its buffer");
-        if length == 0 {
-            return Ok(());
-        }
-        let bytes: Rc<[u8]> = Rc::from(buffer.prefix(length));
-        self.change(
-            Operation::Write,
-            Change::Write {
-                position,
-                bytes: bytes.clone(),
-            },
-        )
-        .await?;
-        // A device may read the memory at any time up to here.
-        assert!(
-            buffer.prefix(length) == &*bytes,
-            "the owner of a buffer changed it below a write in flight"
+        self.write(buffer, length, position).await.map(|_| ())
+    }
+
+    async fn write_through_at(&self, buffer: Rc<SimBuffer>, length: usize, position: u64) -> io::Result<()> {
+        assert_eq!(
+            self.mode,
+            OpenMode::ReadWriteThrough,
+            "the file was opened for it"
         );
-        Ok(())
+        let written = self.write(buffer, length, position).await?;
+        self.flush_of(written.as_slice()).await
     }
 
     async fn read_at(&self, position: u64, length: usize) -> io::Result<SimReadBuffer> {
@@ -116,18 +142,16 @@ impl DiskFile for SimFile {
     async fn flush(&self) -> io::Result<()> {
         self.disk.check_generation(self.generation)?;
         let covered = self.disk.state_mut().file(self.node)?.covered();
-        let ordered = self.disk.start(Operation::Flush);
-        self.disk.wait(Operation::Flush).await;
-        self.disk.check_generation(self.generation)?;
-        self.disk
-            .end_flush((self.node, &self.path), self.generation, &covered, ordered)
+        self.flush_of(&covered).await
     }
 
     async fn allocate_to(&self, size: u64) -> io::Result<()> {
-        self.change(Operation::Resize, Change::AllocateTo(size)).await
+        let change = Change::AllocateTo(size);
+        self.change(Operation::Resize, change).await.map(|_| ())
     }
 
     async fn truncate(&self, size: u64) -> io::Result<()> {
-        self.change(Operation::Resize, Change::Resize(size)).await
+        let change = Change::Resize(size);
+        self.change(Operation::Resize, change).await.map(|_| ())
     }
 }

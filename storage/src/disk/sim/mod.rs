@@ -347,12 +347,7 @@ impl Disk for SimDisk {
                 }
             })
             .await?;
-        Ok(SimFile::new(
-            self.clone(),
-            node,
-            path.to_owned(),
-            mode != OpenMode::Read,
-        ))
+        Ok(SimFile::new(self.clone(), node, path.to_owned(), mode))
     }
 
     async fn create_directory(&self, path: &Path) -> io::Result<()> {
