@@ -39,7 +39,7 @@ pub struct JoinRequest {
     pub client_host: Rc<str>,
     /// How long the member may be silent, in milliseconds.
     pub session_timeout_ms: i32,
-    /// How long it needs to rejoin, in milliseconds; if not positive, and in version 0, the session timeout stands in.
+    /// How long it needs to rejoin, in milliseconds; if not positive, as in version 0, the session timeout stands in.
     pub rebalance_timeout_ms: i32,
     /// The kind of group, for example `consumer`.
     pub protocol_type: Rc<str>,
@@ -68,18 +68,18 @@ impl JoinRequest {
         Ok(())
     }
 
-    pub(super) fn needs_member_id(&self) -> bool {
+    pub(in crate::group) fn needs_member_id(&self) -> bool {
         self.version >= JOIN_NEEDS_MEMBER_ID
     }
 
-    pub(super) fn may_skip_assignment(&self) -> bool {
+    pub(in crate::group) fn may_skip_assignment(&self) -> bool {
         self.version >= JOIN_MAY_SKIP_ASSIGNMENT
     }
 
-    /// The rebalance timeout that counts. Without one the session timeout stands in: with none at all, members would be
-    /// dropped from each rebalance before they could take part, and evict each other for ever.
-    pub(super) fn effective_rebalance_timeout_ms(&self) -> i32 {
-        if self.version == 0 || self.rebalance_timeout_ms <= 0 {
+    /// The rebalance timeout that counts. Where there is none, as in version 0, the session timeout stands in: without,
+    /// members would be dropped from each rebalance before they could take part, and evict each other for ever.
+    pub(in crate::group) fn effective_rebalance_timeout_ms(&self) -> i32 {
+        if self.rebalance_timeout_ms <= 0 {
             self.session_timeout_ms
         } else {
             self.rebalance_timeout_ms
@@ -87,7 +87,7 @@ impl JoinRequest {
     }
 
     /// The id of a new member: its instance id or client id, and the random part.
-    pub(super) fn new_member_id(&self) -> Rc<str> {
+    pub(in crate::group) fn new_member_id(&self) -> Rc<str> {
         let prefix = self.instance_id.as_ref().unwrap_or(&self.client_id);
         format!("{prefix}-{}", self.random).into()
     }
@@ -120,7 +120,7 @@ pub struct SyncRequest {
 }
 
 impl SyncRequest {
-    pub(super) fn lacks_protocol(&self) -> bool {
+    pub(in crate::group) fn lacks_protocol(&self) -> bool {
         self.version >= SYNC_NEEDS_PROTOCOL && (self.protocol_type.is_none() || self.protocol_name.is_none())
     }
 }

@@ -4,7 +4,6 @@ use super::ClassicGroup;
 use super::effects::Effects;
 use super::members::Seat;
 use super::rebalance::Cause;
-use super::state::GroupState;
 
 /// What a group waits for with a deadline. Of those due at the same time the first in this order comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,10 +77,6 @@ impl ClassicGroup {
         }
         let cause = Cause::client("has not been heard of", member.id.clone(), None);
         self.drop_seat(seat, effects);
-        if self.state == GroupState::PreparingRebalance {
-            self.complete_join_if_all_joined(now_ms, effects);
-        } else {
-            self.rebalance_or_complete_join(&cause, now_ms, effects);
-        }
+        self.rebalance_or_complete_join(&cause, now_ms, effects);
     }
 }

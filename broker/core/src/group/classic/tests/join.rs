@@ -80,6 +80,27 @@ fn ids_that_nobody_joins_with_take_bounded_memory() {
 }
 
 #[test]
+fn ids_that_were_used_or_expired_make_room_again() {
+    let mut bench = Bench::new();
+    let ask = |bench: &mut Bench| {
+        let mut join = Join::new();
+        join.request.client_id = "c".repeat(30_000).into();
+        let ticket = bench.join(join);
+        bench.join_answer(ticket).member_id.clone()
+    };
+    for _ in 0..PENDING_BYTES_MAX / 30_000 {
+        ask(&mut bench);
+        let used = ask(&mut bench);
+        bench.leave(&[leaving(&used)]);
+        bench.pass(10_000);
+    }
+    let first = ask(&mut bench);
+    ask(&mut bench);
+    let ticket = bench.join(Join::new().id(&first));
+    assert!(bench.waits(ticket), "it had to give way");
+}
+
+#[test]
 fn an_unknown_id_is_refused_whatever_the_state() {
     let mut bench = Bench::new();
     let ticket = bench.join(Join::new().id("nobody"));

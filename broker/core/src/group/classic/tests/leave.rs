@@ -88,3 +88,17 @@ fn all_leaving_during_the_first_rebalance_leaves_an_empty_group() {
     bench.persist_all();
     assert!(bench.group.is_idle());
 }
+
+#[test]
+fn one_that_was_only_told_its_id_leaves_an_empty_group_as_it_is() {
+    let mut bench = Bench::new();
+    let ticket = bench.join(Join::new());
+    let id = bench.join_answer(ticket).member_id.clone();
+    let left = bench.leave(&[leaving(&id)]);
+    assert_eq!(bench.left(left).1, [ErrorCode::None]);
+    assert_eq!(
+        (bench.group.state(), bench.group.generation()),
+        (GroupState::Empty, 0)
+    );
+    assert!(bench.group.is_idle() && bench.transitions.is_empty());
+}

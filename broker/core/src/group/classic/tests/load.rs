@@ -50,6 +50,33 @@ fn a_follower_that_rejoins_after_a_restart_needs_no_rebalance() {
 }
 
 #[test]
+fn the_leader_of_the_record_leads_whoever_joined_first() {
+    let mut bench = Bench::new();
+    let members = bench.stable(2);
+    let mut record = record_of(&bench);
+    record.leader = Some((&*members[1].id).into());
+    bench.restart(&record);
+    let first = bench.join(Join::new().id(&members[0].id));
+    assert_eq!(&*bench.join_answer(first).leader, &*members[1].id);
+    let leader = bench.join(Join::new().id(&members[1].id));
+    assert!(bench.waits(leader));
+    let first = bench.join(Join::new().id(&members[0].id));
+    assert_eq!(&*bench.join_answer(first).leader, &*members[1].id);
+}
+
+#[test]
+fn the_subscribed_topics_are_known_after_a_restart() {
+    let mut bench = Bench::new();
+    bench.stable(1);
+    let mut record = record_of(&bench);
+    record.members[0].subscription = "\0\0\0\0\0\u{1}\0\u{1}y".into();
+    bench.restart(&record);
+    assert!(bench.group.is_subscribed_to("y"));
+    assert!(!bench.group.is_subscribed_to("x"));
+    assert_eq!(bench.group.offset_expiry(), OffsetExpiry::SinceCommit);
+}
+
+#[test]
 fn an_empty_group_keeps_the_time_since_which_it_is_empty() {
     let mut bench = Bench::new();
     bench.stable(1);

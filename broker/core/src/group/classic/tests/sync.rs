@@ -71,6 +71,34 @@ fn a_late_follower_gets_its_assignment_at_once_and_one_left_out_an_empty_one() {
 }
 
 #[test]
+fn an_assignment_does_not_outlive_its_generation() {
+    let mut bench = Bench::new();
+    let members = bench.stable(2);
+    let rejoin = |bench: &mut Bench| {
+        let tickets = [0, 1].map(|at| bench.join(Join::new().id(&members[at].id)));
+        tickets.map(|ticket| bench.joined(ticket))
+    };
+    let assignments = |bench: &Bench| {
+        let members = bench.group.describe().members;
+        members
+            .into_iter()
+            .map(|member| member.assignment)
+            .collect::<Vec<_>>()
+    };
+    // The leader leaves one out.
+    let [leader, follower] = rejoin(&mut bench);
+    bench.sync(of(&leader), &[(&leader.id, "all")]);
+    bench.persist_all();
+    let sync = bench.sync(of(&follower), &[]);
+    assert_eq!(bench.synced(sync), Ok(""));
+    assert_eq!(assignments(&bench), ["all", ""]);
+    // The next generation ends before it has an assignment.
+    rejoin(&mut bench);
+    bench.join(Join::new().version(3));
+    assert_eq!(assignments(&bench), ["", "", ""]);
+}
+
+#[test]
 fn a_sync_is_checked() {
     let mut bench = Bench::new();
     let (leader, _) = completing(&mut bench);
