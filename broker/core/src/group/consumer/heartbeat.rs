@@ -18,7 +18,7 @@ use super::state::{ConsumerGroup, Member, session_timeout_ms};
 use super::topics::{TopicImage, metadata_hash};
 
 /// Whom a heartbeat is about.
-enum Subject {
+pub(super) enum Subject {
     /// A member.
     Known,
     /// Nobody yet.
@@ -67,34 +67,16 @@ impl ConsumerGroup {
             },
         };
         let subject = self.subject(&id, config, request)?;
-        let old = match &subject {
-            Subject::Known => self.members[&id].clone(),
-            Subject::New => Member::default(),
-            Subject::Replaces(other) => self.members[other].clone(),
-        };
+        let old = self.member_of(&subject, &id);
         let regex = request.topic_regex.unwrap_or_default();
         if !regex.is_empty() && *regex != *old.metadata.topic_regex {
             self.compile(regex)?;
         }
-        if let Subject::Replaces(other) = &subject {
-            self.replace(other, &id, &old, records);
-        }
         let metadata = self.updated_metadata(&old.metadata, request);
-        let is_changed = matches!(subject, Subject::New) || *metadata != *old.metadata;
-        if is_changed {
-            self.emit(
-                records,
-                ConsumerRecord::Member(id.clone(), Some(metadata.clone())),
-            );
-        }
-        let subscription_changed = metadata.topic_names != old.metadata.topic_names
-            || metadata.topic_regex != old.metadata.topic_regex;
-
-        self.maybe_bump_epoch(now_ms, config, image, subscription_changed, records);
-        if self.epoch.epoch > self.target_epoch {
-            self.update_target(config, image, records);
-        }
-        self.reconcile(&id, request.owned.as_ref(), subscription_changed, image, records);
+        let owned = request.owned.as_ref();
+        self.bring_up(
+            now_ms, config, &id, &subject, &old, &metadata, owned, image, records,
+        );
 
         let member = &self.members[&id];
         let rebalance_ms = match member.current.state {
@@ -113,6 +95,49 @@ impl ConsumerGroup {
         };
         self.set_deadlines(&id, now_ms + session_timeout_ms(&metadata, config), rebalance_ms);
         Ok(answer)
+    }
+
+    pub(super) fn member_of(&self, subject: &Subject, id: &MemberId) -> Member {
+        match subject {
+            Subject::Known => self.members[id].clone(),
+            Subject::New => Member::default(),
+            Subject::Replaces(other) => self.members[other].clone(),
+        }
+    }
+
+    /// Makes the member what it says it is, and moves it towards its target; what the group changes for that.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one step, and every part of it is one of these"
+    )]
+    pub(super) fn bring_up(
+        &mut self,
+        now_ms: i64,
+        config: &ConsumerGroupConfig,
+        id: &MemberId,
+        subject: &Subject,
+        old: &Member,
+        metadata: &Rc<MemberMetadata>,
+        owned: Option<&Assignment>,
+        image: &dyn TopicImage,
+        records: &mut Vec<ConsumerRecord>,
+    ) {
+        if let Subject::Replaces(other) = subject {
+            self.replace(other, id, old, records);
+        }
+        if matches!(subject, Subject::New) || **metadata != *old.metadata {
+            self.emit(
+                records,
+                ConsumerRecord::Member(id.clone(), Some(metadata.clone())),
+            );
+        }
+        let subscription_changed = metadata.topic_names != old.metadata.topic_names
+            || metadata.topic_regex != old.metadata.topic_regex;
+        self.maybe_bump_epoch(now_ms, config, image, subscription_changed, records);
+        if self.epoch.epoch > self.target_epoch {
+            self.update_target(config, image, records);
+        }
+        self.reconcile(id, owned, subscription_changed, image, records);
     }
 
     fn subject(

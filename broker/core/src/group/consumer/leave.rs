@@ -113,17 +113,22 @@ impl ConsumerGroup {
             return Err(GroupError::new(ErrorCode::NonEmptyGroup, message));
         }
         let mut records = Vec::new();
+        self.bury(&mut records);
+        Ok(records)
+    }
+
+    /// The tombstones of a group without members.
+    pub(super) fn bury(&mut self, records: &mut Vec<ConsumerRecord>) {
         // Left over if the broker stopped between the tombstones of a member.
         let targets: Vec<MemberId> = self.targets.keys().cloned().collect();
         for id in targets {
-            self.emit(&mut records, ConsumerRecord::Target(id, None));
+            self.emit(records, ConsumerRecord::Target(id, None));
         }
-        self.emit(&mut records, ConsumerRecord::TargetEpoch(None));
-        self.forget_regexes(&mut records);
+        self.emit(records, ConsumerRecord::TargetEpoch(None));
+        self.forget_regexes(records);
         if self.has_topic_metadata {
-            self.emit(&mut records, ConsumerRecord::TopicMetadata(false));
+            self.emit(records, ConsumerRecord::TopicMetadata(false));
         }
-        self.emit(&mut records, ConsumerRecord::GroupEpoch(None));
-        Ok(records)
+        self.emit(records, ConsumerRecord::GroupEpoch(None));
     }
 }

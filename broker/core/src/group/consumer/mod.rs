@@ -7,27 +7,45 @@
 //! out to be stored; the answer waits for that. Any beginning of the records that were handed out is a sound group, so a
 //! crash in the middle of a step loses that step alone.
 //!
-//! - [`ConsumerGroup::heartbeat`]: validation, members, epochs, the target (`heartbeat`), regular expressions
-//!   (`regexes`, `pattern`), one member's step towards the target (`reconcile`), leaving (`leave`).
-//! - [`ConsumerGroup::tick`]: session and rebalance timeouts.
-//! - [`ConsumerGroup::describe`], [`ConsumerGroup::commit_allowed`], [`ConsumerGroup::fetch_allowed`],
-//!   [`ConsumerGroup::is_subscribed_to`], [`ConsumerGroup::delete`].
-//! - [`ConsumerGroup::replay`], [`ConsumerGroup::loaded`]: a group from its stored records.
-//! - [`assignor`]: who is meant to own what.
+//! # How the shell drives a group
+//!
+//! | what happens | what the shell calls |
+//! |---|---|
+//! | a ConsumerGroupHeartbeat | without a group: [`ConsumerGroup::new`]; then [`ConsumerGroup::heartbeat`]; if it does not [`exist`](ConsumerGroup::exists) after that, it is dropped |
+//! | a ConsumerGroupHeartbeat with epoch 0 to a classic group | if that is empty: its tombstone, then as without a group; else, if the [`MigrationPolicy`] allows it, [`ConsumerGroup::upgraded`], then as above |
+//! | JoinGroup, SyncGroup, Heartbeat, LeaveGroup to this group | [`ConsumerGroup::classic_join`] and so on; to one that [`is_empty`](ConsumerGroup::is_empty), a JoinGroup makes a classic group after [`ConsumerGroup::delete`] |
+//! | OffsetCommit, TxnOffsetCommit; OffsetFetch | [`ConsumerGroup::commit_allowed`]; [`ConsumerGroup::fetch_allowed`] |
+//! | OffsetDelete, expiry of offsets | [`ConsumerGroup::is_subscribed_to`] |
+//! | ConsumerGroupDescribe, ListGroups | [`ConsumerGroup::describe`], [`ConsumerGroup::state`] |
+//! | DeleteGroups, or the last offset of an empty group expired | [`ConsumerGroup::delete`] |
+//! | [`ConsumerGroup::deadline_ms`] has come | [`ConsumerGroup::tick`] |
+//! | after each of these: [`ConsumerGroup::may_downgrade`], and the policy and `group.max.size` allow it | [`ConsumerGroup::migrating_members`], the classic group of them, [`ConsumerGroup::dissolve`] |
+//! | a record is loaded; all are | [`record::decode`], [`ConsumerGroup::replay`]; [`ConsumerGroup::loaded`] |
+//!
+//! The code: validation, epochs and the target are in `heartbeat`, one member's step towards the target in `reconcile`,
+//! regular expressions in `regexes` and `pattern`, leaving and timeouts in `leave`, the protocols' changes in `migrate`,
+//! `classic_members` and `embedded`; [`assignor`] says who is meant to own what.
 //!
 //! Invariants: a partition is never owned by two members; epochs never go back.
 
 mod assignment;
 pub mod assignor;
+mod classic_members;
 mod describe;
 #[cfg(test)]
 mod describe_tests;
+mod embedded;
 mod heartbeat;
 #[cfg(test)]
 mod heartbeat_tests;
 mod leave;
 #[cfg(test)]
 mod leave_tests;
+mod migrate;
+#[cfg(test)]
+mod migrate_model_tests;
+#[cfg(test)]
+mod migrate_tests;
 #[cfg(test)]
 mod model_tests;
 mod pattern;
@@ -44,6 +62,7 @@ mod topics;
 
 pub use assignment::Assignment;
 pub use describe::{DescribedTopic, GroupDescription, MemberDescription};
+pub use migrate::MigrationPolicy;
 pub use request::{
     ConsumerGroupConfig, Effects, FenceReason, FencedMember, GroupError, HeartbeatAnswer, HeartbeatRequest,
     JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH,

@@ -125,7 +125,7 @@ impl Rig {
         self.store(effects)
     }
 
-    fn store<A>(&mut self, effects: Effects<A>) -> A {
+    pub(crate) fn store<A>(&mut self, effects: Effects<A>) -> A {
         assert_eq!(effects.deadline_ms, self.group.deadline_ms());
         self.last = effects.records;
         self.log.extend(self.last.iter().cloned());
