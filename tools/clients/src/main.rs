@@ -75,6 +75,8 @@ enum Suite {
     Topics,
     /// Consumers in groups.
     Groups,
+    /// Kafka's command-line tools on groups.
+    GroupTools,
     /// Kafka's command-line tools.
     KafkaTools,
     /// `strandctl log export`.
@@ -173,6 +175,9 @@ fn protocol_suites(
     }
     if wants(Suite::Groups) {
         suites::groups::run(report, tools, bootstrap);
+    }
+    if wants(Suite::GroupTools) {
+        suites::group_tools::run(report, tools, bootstrap);
     }
     if wants(Suite::KafkaTools) {
         suites::kafka_tools::run(report, tools, bootstrap);

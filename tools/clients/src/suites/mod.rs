@@ -4,6 +4,7 @@ pub(crate) mod api_ranges;
 pub(crate) mod compression;
 pub(crate) mod export;
 pub(crate) mod fetch_limits;
+pub(crate) mod group_tools;
 pub(crate) mod groups;
 pub(crate) mod kafka_tools;
 pub(crate) mod library;
