@@ -312,3 +312,72 @@ fn answers_keep_their_order_behind_a_parked_join() {
     let (correlation, _) = second.client.receive::<FindCoordinatorRequest>(4).unwrap();
     assert_eq!(correlation, behind);
 }
+
+/// Field report B18: the last member dies while another was told its id and never comes back; the group empties, and a new
+/// member gets in at once.
+#[test]
+fn a_group_whose_last_member_dies_is_not_stuck() {
+    let broker = start();
+    let mut last = Member::new(&broker, "g");
+    last.session_timeout_ms = 500;
+    last.join_alone();
+    let mut pending = Member::new(&broker, "g");
+    pending.session_timeout_ms = 500;
+    pending.learn_id();
+    let mut client = coordinator(&broker, "g");
+    // Nobody says anything more.
+    while describe(&mut client, "g").group_state.as_str() != "Empty" {}
+    let mut new = Member::new(&broker, "g");
+    new.join_alone();
+    assert!(new.generation > last.generation);
+    assert_eq!(describe(&mut client, "g").members.len(), 1);
+}
+
+/// Field report B18: members of version 0 have no rebalance timeout; the session timeout stands in, and all three are stable.
+#[test]
+fn three_members_without_a_rebalance_timeout_settle() {
+    let broker = start();
+    let mut first = Member::new(&broker, "g");
+    first.send_join(0);
+    assert_eq!(first.receive_join(0).error_code, 0);
+    let mut others: Vec<Member> = (0..2).map(|_| Member::new(&broker, "g")).collect();
+    for other in &mut others {
+        other.send_join(0);
+    }
+    while describe(&mut first.client, "g").members.len() < 3 {}
+    first.send_join(0);
+    let joined = first.receive_join(0);
+    assert_eq!((joined.error_code, joined.members.len()), (0, 3));
+    let ids: Vec<String> = joined
+        .members
+        .iter()
+        .map(|member| member.member_id.to_string())
+        .collect();
+    let assignments: Vec<(&str, &str)> = ids.iter().map(|id| (&**id, "part")).collect();
+    let request = first.sync_request(0, &assignments);
+    assert_eq!(first.client.call(0, &request).error_code, 0);
+    for other in &mut others {
+        assert_eq!(other.receive_join(0).generation_id, joined.generation_id);
+        let request = other.sync_request(0, &[]);
+        let synced = other.client.call(0, &request);
+        assert_eq!((synced.error_code, &synced.assignment[..]), (0, &b"part"[..]));
+    }
+}
+
+/// Field report B18: a member that was told its id and leaves does not keep the others waiting.
+#[test]
+fn a_pending_member_that_leaves_is_not_waited_for() {
+    let broker = start();
+    let mut first = Member::new(&broker, "g");
+    first.join_alone();
+    let mut pending = Member::new(&broker, "g");
+    pending.learn_id();
+    let mut third = Member::new(&broker, "g");
+    third.learn_id();
+    third.send_join(5);
+    while first.heartbeat() != REBALANCE_IN_PROGRESS {}
+    first.send_join(5);
+    assert_eq!(pending.leave(), 0);
+    assert_eq!(first.receive_join(5).error_code, 0);
+    assert_eq!(third.receive_join(5).error_code, 0);
+}
