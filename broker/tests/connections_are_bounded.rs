@@ -95,15 +95,9 @@ fn readers_that_do_not_read_hold_bounded_memory() {
     assert!(peak < MEMORY_MAX, "{peak} bytes");
 }
 
-/// Answers that wait were bounded in number, and one may take twenty times what its request does.
-#[test]
-fn answers_that_nobody_reads_hold_bounded_memory() {
-    const PARTITIONS: i32 = 40_000;
-    /// Far more than the socket's buffers hold.
-    const REQUESTS: usize = 70;
-    let broker = Broker::start();
-    let mut client = broker.client();
-    let partitions = (0..PARTITIONS).map(|index| PartitionProduceData::default().with_index(index));
+/// A produce of one topic that does not exist.
+fn large_produce(partitions: i32) -> Vec<u8> {
+    let partitions = (0..partitions).map(|index| PartitionProduceData::default().with_index(index));
     let topic = TopicProduceData::default()
         .with_name(name("unknown"))
         .with_partition_data(partitions.collect());
@@ -111,8 +105,11 @@ fn answers_that_nobody_reads_hold_bounded_memory() {
         .with_acks(-1)
         .with_timeout_ms(1000)
         .with_topic_data(vec![topic]);
-    let bytes = frame(PRODUCE_VERSION, 1, &request).repeat(REQUESTS);
-    // Written for as long as the broker takes it; nothing is read meanwhile.
+    frame(PRODUCE_VERSION, 1, &request)
+}
+
+/// Writes for as long as the broker takes it, and reads nothing; how much it took.
+fn write_until_stuck(client: &mut Client, bytes: &[u8]) -> usize {
     client
         .stream
         .set_write_timeout(Some(Duration::from_secs(2)))
@@ -127,16 +124,55 @@ fn answers_that_nobody_reads_hold_bounded_memory() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert!(ask(&mut broker.client()), "others are served");
-    let mut stream = client.stream.try_clone().unwrap();
-    let rest = std::thread::spawn(move || {
-        stream.set_write_timeout(None).unwrap();
-        stream.write_all(&bytes[sent..]).unwrap();
-    });
-    for _ in 0..REQUESTS {
-        assert!(client.receive_frame().unwrap().len() > 20 * PARTITIONS as usize);
+    sent
+}
+
+/// Answers that wait were bounded in number, and one may take twenty times what its request does.
+#[test]
+fn answers_that_nobody_reads_hold_bounded_memory() {
+    // Few large ones, and many small ones; both far more than the socket's buffers hold.
+    for (partitions, requests) in [(40_000, 70), (1000, 1000)] {
+        let broker = Broker::start();
+        let mut client = broker.client();
+        let bytes = large_produce(partitions).repeat(requests);
+        let sent = write_until_stuck(&mut client, &bytes);
+        let mut other = broker.client();
+        assert!(ask(&mut other), "others are served");
+        if partitions == 1000 {
+            // Also with a large answer: the small ones of one connection do not take what all have.
+            other.send_raw(&large_produce(40_000)).unwrap();
+            assert!(other.receive_frame().unwrap().len() > 20 * 40_000);
+        }
+        let mut stream = client.stream.try_clone().unwrap();
+        let rest = std::thread::spawn(move || {
+            stream.set_write_timeout(None).unwrap();
+            stream.write_all(&bytes[sent..]).unwrap();
+        });
+        for _ in 0..requests {
+            assert!(client.receive_frame().unwrap().len() > 20 * partitions as usize);
+        }
+        rest.join().unwrap();
+        let peak = broker.peak_resident_bytes();
+        assert!(peak < MEMORY_MAX, "{partitions} partitions: {peak} bytes");
     }
-    rest.join().unwrap();
+}
+
+/// Answers of many connections that are begun at one time.
+#[test]
+fn large_answers_begun_together_hold_bounded_memory() {
+    const PARTITIONS: i32 = 131_000;
+    let broker = Broker::start();
+    let request = large_produce(PARTITIONS);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            let mut client = broker.client();
+            let request = &request;
+            scope.spawn(move || {
+                client.send_raw(request).unwrap();
+                assert!(client.receive_frame().unwrap().len() > 20 * PARTITIONS as usize);
+            });
+        }
+    });
     let peak = broker.peak_resident_bytes();
     assert!(peak < MEMORY_MAX, "{peak} bytes");
 }

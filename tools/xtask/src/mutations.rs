@@ -1,6 +1,6 @@
 //! `cargo xtask mutations`: are the tests able to fail?
 //!
-//! Each patch of `tools/mutations` breaks one rule of the storage in a copy of the tree under `target`. Its
+//! Each patch of `tools/mutations` breaks one rule of the storage or the server in a copy of the tree under `target`. Its
 //! test must pass on the copy as it is, and fail (or hang) once the patch is applied. A patch that no longer
 //! applies or compiles fails the run: it would prove nothing.
 
