@@ -71,17 +71,9 @@ impl<D: Disk> Coordinator<D> {
         Some(receiver)
     }
 
-    /// A request that a group may keep has `bytes`; what it keeps is counted anew when its state changes.
-    pub(super) fn grow(&self, name: &str, bytes: usize) {
-        if let Some(group) = self.groups.borrow_mut().get_mut(name) {
-            self.memory.change(0, bytes);
-            group.bytes += bytes;
-        }
-    }
-
     /// Counts anew what a group takes.
     pub(super) fn measure(&self, name: &str, group: &mut Group) {
-        let bytes = Group::bytes_of(name) + group.machine.member_bytes();
+        let bytes = Group::bytes_of(name) + group.machine.bytes();
         self.memory.change(group.bytes, bytes);
         group.bytes = bytes;
     }
@@ -96,7 +88,7 @@ impl<D: Disk> Coordinator<D> {
         now_ms: i64,
     ) {
         let mut group = Group::new(&name, machine, shard.groups.next_life());
-        group.bytes += group.machine.member_bytes();
+        group.bytes += group.machine.bytes();
         self.memory.change(0, group.bytes);
         group.written_end = self.partition.log.end_offset();
         self.settle(shard, &name, &mut group, effects, now_ms);
@@ -128,10 +120,7 @@ impl<D: Disk> Coordinator<D> {
                 }
             }
         }
-        if !effects.transitions.is_empty() {
-            // Members have come or gone.
-            self.measure(name, group);
-        }
+        self.measure(name, group);
         for transition in effects.transitions.drain(..) {
             tracing::info!(
                 shard = shard.number,

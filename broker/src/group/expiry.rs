@@ -49,10 +49,6 @@ fn expire_group<R: Runtime, D: Disk>(
     coordinator: &Rc<Coordinator<D>>,
     name: &Rc<str>,
 ) {
-    if let Some(group) = coordinator.groups.borrow_mut().get_mut(name) {
-        // What it was asked, and did not keep, is still counted.
-        coordinator.measure(name, group);
-    }
     let (mut records, all) = {
         let groups = coordinator.groups.borrow();
         let Some(group) = groups.get(name) else { return };

@@ -25,10 +25,9 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     body: Bytes,
 ) -> Result<Answer<D>, Close> {
-    let bytes = body.len();
     let asked: JoinGroupRequest = request.decode(body)?;
     let member_id = rc(&asked.member_id);
-    let answer = match join(request, asked, bytes).await {
+    let answer = match join(request, asked).await {
         Ok(answer) => answer,
         Err(code) => JoinAnswer::error(member_id, code),
     };
@@ -39,7 +38,6 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
 async fn join<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     asked: JoinGroupRequest,
-    bytes: usize,
 ) -> Result<JoinAnswer, ErrorCode> {
     let shard = &request.shard;
     let group = rc(&asked.group_id);
@@ -65,7 +63,6 @@ async fn join<R: Runtime, D: Disk>(
     let answer = coordinator.ask(shard, &group, |machine, ticket, now_ms, effects| {
         machine.join(join, ticket, now_ms, effects);
     });
-    coordinator.grow(&group, bytes);
     match answered(answer.ok_or(ErrorCode::UnknownMemberId)?).await? {
         Answered::Join(answer) => Ok(answer),
         _ => Err(unexpected()),

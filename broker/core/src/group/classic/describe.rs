@@ -64,7 +64,7 @@ impl ClassicGroup {
             metadata: protocol
                 .as_ref()
                 .map_or_else(Bytes::new, |protocol| member.metadata(protocol)),
-            assignment: member.assignment.clone(),
+            assignment: member.assignment().clone(),
         });
         GroupDescription {
             state: self.state,

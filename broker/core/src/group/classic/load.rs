@@ -35,7 +35,7 @@ impl ClassicGroup {
         if let Some(leader) = &record.leader {
             group.members.set_leader(leader);
         }
-        group.subscribed_topics = group.read_subscribed_topics();
+        group.learn_subscribed_topics();
         if !group.members.is_empty() {
             group.protocol_name.get_or_insert_default();
             group.state = GroupState::Stable;

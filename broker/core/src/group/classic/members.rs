@@ -8,6 +8,7 @@ use bytes::Bytes;
 use strandline_wire::ErrorCode;
 
 use super::effects::Ticket;
+use super::memory;
 use super::request::Protocol;
 
 /// Names a member for as long as it is one, over changes of its id; the lower, the longer it has been a member.
@@ -29,7 +30,7 @@ pub(super) struct Member {
     pub(super) id: Rc<str>,
     pub(super) instance_id: Option<Rc<str>>,
     pub(super) profile: Profile,
-    pub(super) assignment: Bytes,
+    assignment: Bytes,
     /// Whether it has not been in a generation yet: it may be dropped while its join waits.
     pub(super) is_new: bool,
     join: Option<Ticket>,
@@ -56,6 +57,10 @@ impl Member {
             owes_sync: false,
             expires_ms: None,
         }
+    }
+
+    pub(super) fn assignment(&self) -> &Bytes {
+        &self.assignment
     }
 
     pub(super) fn awaits_join(&self) -> bool {
@@ -94,9 +99,14 @@ pub(super) struct Members {
     /// How many members have each rebalance timeout.
     rebalance_timeouts: BTreeMap<i32, usize>,
     expirations: BTreeSet<(i64, Seat)>,
+    bytes: usize,
 }
 
 impl Members {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn len(&self) -> usize {
         self.seats.len()
     }
@@ -119,8 +129,11 @@ impl Members {
         &self.seats[&seat]
     }
 
-    pub(super) fn get_mut(&mut self, seat: Seat) -> Option<&mut Member> {
-        self.seats.get_mut(&seat)
+    /// The member has been in a generation.
+    pub(super) fn set_established(&mut self, seat: Seat) {
+        if let Some(member) = self.seats.get_mut(&seat) {
+            member.is_new = false;
+        }
     }
 
     pub(super) fn seat_of(&self, member_id: &str) -> Option<Seat> {
@@ -161,6 +174,7 @@ impl Members {
         self.owing_sync += usize::from(member.owes_sync);
         self.expirations
             .extend(member.expires_ms.map(|expires| (expires, seat)));
+        self.bytes += memory::of_member(&member);
         self.seats.insert(seat, member);
         self.leader.get_or_insert(seat);
         seat
@@ -173,6 +187,7 @@ impl Members {
             member.join.is_none() && member.sync.is_none(),
             "a member goes without its answers"
         );
+        self.bytes -= memory::of_member(&member);
         self.by_id.remove(&member.id);
         if let Some(instance_id) = &member.instance_id {
             self.by_instance.remove(instance_id);
@@ -196,9 +211,11 @@ impl Members {
         profile: Profile,
     ) -> Option<(Rc<str>, Profile)> {
         let old_profile = self.update(seat, profile)?;
-        let member = self.seats.get_mut(&seat)?;
-        let old_id = std::mem::replace(&mut member.id, id.clone());
-        member.is_new = false;
+        let new_id = id.clone();
+        let old_id = self.change(seat, |member| {
+            member.is_new = false;
+            std::mem::replace(&mut member.id, new_id)
+        })?;
         self.by_id.remove(&old_id);
         self.by_id.insert(id, seat);
         Some((old_id, old_profile))
@@ -207,10 +224,23 @@ impl Members {
     /// Gives a member a new profile, and returns the old one.
     pub(super) fn update(&mut self, seat: Seat, profile: Profile) -> Option<Profile> {
         self.count_profile(&profile);
-        let member = self.seats.get_mut(&seat)?;
-        let old = std::mem::replace(&mut member.profile, profile);
+        let old = self.change(seat, |member| std::mem::replace(&mut member.profile, profile))?;
         self.discount_profile(&old);
         Some(old)
+    }
+
+    /// Gives a member an assignment.
+    pub(super) fn assign(&mut self, seat: Seat, assignment: Bytes) {
+        self.change(seat, |member| member.assignment = assignment);
+    }
+
+    /// A change of what a member takes in memory.
+    fn change<T>(&mut self, seat: Seat, change: impl FnOnce(&mut Member) -> T) -> Option<T> {
+        let member = self.seats.get_mut(&seat)?;
+        self.bytes -= memory::of_member(member);
+        let result = change(member);
+        self.bytes += memory::of_member(member);
+        Some(result)
     }
 
     fn count_profile(&mut self, profile: &Profile) {
@@ -370,6 +400,8 @@ impl Members {
     #[cfg(test)]
     pub(super) fn check(&self) {
         let count = |holds: fn(&Member) -> bool| self.seats.values().filter(|member| holds(member)).count();
+        let bytes: usize = self.seats.values().map(memory::of_member).sum();
+        assert_eq!(self.bytes, bytes);
         assert_eq!(self.awaiting_join, count(|member| member.join.is_some()));
         assert_eq!(self.owing_sync, count(|member| member.owes_sync));
         assert_eq!(

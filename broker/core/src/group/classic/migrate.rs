@@ -52,7 +52,7 @@ impl ClassicGroup {
             session_timeout_ms: member.profile.session_timeout_ms,
             rebalance_timeout_ms: member.profile.rebalance_timeout_ms,
             protocols: member.profile.protocols.clone(),
-            assignment: member.assignment.clone(),
+            assignment: member.assignment().clone(),
         });
         members.collect()
     }
@@ -86,7 +86,7 @@ impl ClassicGroup {
             group.members.renew_session(seat, now_ms);
         }
         group.protocol_name = Some(group.members.select_protocol()?);
-        group.subscribed_topics = group.read_subscribed_topics();
+        group.learn_subscribed_topics();
         group.state = GroupState::Stable;
         group.has_record = true;
         let record = group.current_record();

@@ -89,6 +89,7 @@ pub struct ClassicGroup {
     protocol_name: Option<Rc<str>>,
     /// `None` while they are not known.
     subscribed_topics: Option<HashSet<Rc<str>>>,
+    subscribed_bytes: usize,
     members: Members,
     pending: PendingMembers,
     /// While the group is in PreparingRebalance.
@@ -115,6 +116,7 @@ impl ClassicGroup {
             protocol_type: None,
             protocol_name: None,
             subscribed_topics: None,
+            subscribed_bytes: 0,
             members: Members::default(),
             pending: PendingMembers::default(),
             join_phase: None,

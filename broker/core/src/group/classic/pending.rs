@@ -19,6 +19,10 @@ pub(super) struct PendingMembers {
 }
 
 impl PendingMembers {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }

@@ -8,7 +8,7 @@ use strandline_wire::ErrorCode;
 use super::effects::{Answer, Effects};
 use super::state::GroupState;
 use super::sync::Purpose;
-use super::{ClassicGroup, subscription};
+use super::{ClassicGroup, memory, subscription};
 
 /// The least time until a rebalance that nobody has joined is looked at again: members may have a rebalance timeout of a
 /// millisecond, and the group would be busy with itself until their sessions end.
@@ -181,7 +181,7 @@ impl ClassicGroup {
         // After two thousand million rebalances: again from the start.
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         self.protocol_name = self.members.select_protocol();
-        self.subscribed_topics = self.read_subscribed_topics();
+        self.learn_subscribed_topics();
         if self.members.is_empty() {
             self.become_empty(now_ms, effects);
         } else {
@@ -205,9 +205,7 @@ impl ClassicGroup {
                 let answer = self.join_answer(seat, leader == Some(seat));
                 effects.answers.push((ticket, Answer::Join(answer)));
             }
-            if let Some(member) = self.members.get_mut(seat) {
-                member.is_new = false;
-            }
+            self.members.set_established(seat);
             self.members.renew_session(seat, now_ms);
             self.members.set_owes_sync(seat, true);
         }
@@ -215,7 +213,13 @@ impl ClassicGroup {
         self.sync_deadline_ms = Some(now_ms.saturating_add(timeout_ms));
     }
 
-    pub(super) fn read_subscribed_topics(&self) -> Option<std::collections::HashSet<Rc<str>>> {
+    /// Learns what the members of this generation are subscribed to.
+    pub(super) fn learn_subscribed_topics(&mut self) {
+        self.subscribed_topics = self.read_subscribed_topics();
+        self.subscribed_bytes = memory::of_topics(self.subscribed_topics.as_ref());
+    }
+
+    fn read_subscribed_topics(&self) -> Option<std::collections::HashSet<Rc<str>>> {
         if !self.uses_consumer_protocol() {
             return None;
         }

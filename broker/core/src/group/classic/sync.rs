@@ -52,7 +52,7 @@ impl ClassicGroup {
         }
         if self.state == GroupState::Stable {
             self.members.renew_session(seat, now_ms);
-            let answer = self.sync_answer(self.members.get(seat).assignment.clone());
+            let answer = self.sync_answer(self.members.get(seat).assignment().clone());
             return effects.sync(ticket, answer);
         }
         // The one that it replaces comes from a connection that its client gave up.
@@ -143,11 +143,8 @@ impl ClassicGroup {
         let cause = Cause::plain("the assignment is durable");
         self.become_state(GroupState::Stable, now_ms, &cause, effects);
         for seat in self.members.all_seats() {
-            let Some(member) = self.members.get_mut(seat) else {
-                continue;
-            };
-            member.assignment = assignments.remove(&seat).unwrap_or_default();
-            let assignment = member.assignment.clone();
+            let assignment = assignments.remove(&seat).unwrap_or_default();
+            self.members.assign(seat, assignment.clone());
             if let Some(ticket) = self.members.take_sync(seat) {
                 effects.sync(ticket, self.sync_answer(assignment));
                 self.members.renew_session(seat, now_ms);
@@ -158,9 +155,7 @@ impl ClassicGroup {
     /// There will be no assignment in this generation: all who wait for it learn so.
     pub(super) fn fail_syncs(&mut self, error: ErrorCode, now_ms: i64, effects: &mut Effects) {
         for seat in self.members.all_seats() {
-            if let Some(member) = self.members.get_mut(seat) {
-                member.assignment = Bytes::new();
-            }
+            self.members.assign(seat, Bytes::new());
             if self.answer_sync_error(seat, error, effects) {
                 self.members.renew_session(seat, now_ms);
             }
@@ -209,7 +204,7 @@ impl ClassicGroup {
 
     /// The group's record as of now, with the assignments that members have.
     pub(super) fn current_record(&self) -> GroupRecord {
-        self.record(|_, member| member.assignment.clone())
+        self.record(|_, member| member.assignment().clone())
     }
 
     pub(super) fn persist(&mut self, record: GroupRecord, purpose: Purpose, effects: &mut Effects) {

@@ -246,3 +246,28 @@ fn what_is_kept_of_a_request_does_not_keep_the_request() {
     assert_eq!(bench.group.state(), GroupState::Stable);
     assert!(request.is_unique(), "the group still holds a part of it");
 }
+
+/// What is counted is what is kept, not what was asked.
+#[test]
+fn a_group_takes_no_more_memory_for_requests_that_change_nothing() {
+    let mut bench = Bench::new();
+    let nothing = bench.group.bytes();
+    assert_eq!(nothing, 0);
+    let members = bench.stable(2);
+    let stable = bench.group.bytes();
+    assert!(stable > nothing);
+    for _ in 0..10 {
+        bench.join(Join::new().id(&members[1].id));
+        bench.join(Join::new().id("nobody"));
+        bench.join(Join::new().protocols(&[("sticky", "metadata")]));
+        assert_eq!(bench.group.bytes(), stable);
+    }
+    let told = bench.join(Join::new());
+    assert!(bench.group.bytes() > stable);
+    let id = bench.join_answer(told).member_id.clone();
+    bench.leave(&[leaving(&id)]);
+    assert_eq!(bench.group.bytes(), stable);
+    bench.pass(70_000);
+    bench.persist_all();
+    assert_eq!(bench.group.bytes(), nothing);
+}
