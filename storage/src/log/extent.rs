@@ -240,7 +240,7 @@ fn extent<D: Disk>(key: u64, run: &RunWrite<D>, segment: &Segment, position: u64
         leader_epoch: last.leader_epoch,
         previous: first.previous,
         last_origin: last.chain(),
-        checksum: xxh3_64_with_seed(run.memory.bytes(0..length), key),
+        checksum: xxh3_64_with_seed(&run.headers(), key),
         payload_bytes: run.payload_bytes,
         max_timestamp: run.max_timestamp,
         max_timestamp_offset: run.max_timestamp_offset,

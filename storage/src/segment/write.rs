@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Segment, SegmentStart};
 use crate::disk::{Buffer, Disk, DiskFile, OpenMode, PAGE};
-use crate::format::frame::FrameHeader;
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::names;
 use crate::log::append_buffer::AppendBuffer;
 use crate::log::run::{FrameRef, Run, RunState};
@@ -52,6 +52,15 @@ impl<D: Disk> RunWrite<D> {
             frames: run.frames.clone(),
             segment: run.segment.clone(),
         }
+    }
+
+    /// The headers of its frames, one after another. The checksum in each covers its frame, so a checksum of these covers the run.
+    pub(crate) fn headers(&self) -> Vec<u8> {
+        let header = |frame: &FrameRef| {
+            let position = frame.position as usize;
+            self.memory.bytes(position..position + FRAME_HEADER_BYTES)
+        };
+        self.frames.iter().flat_map(header).copied().collect()
     }
 
     /// The header of one of its frames.
