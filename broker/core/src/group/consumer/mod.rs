@@ -16,6 +16,7 @@
 //! | JoinGroup, SyncGroup, Heartbeat, LeaveGroup to this group | [`ConsumerGroup::classic_join`] and so on; to one that [`is_empty`](ConsumerGroup::is_empty), a JoinGroup makes a classic group after [`ConsumerGroup::delete`] |
 //! | OffsetCommit, TxnOffsetCommit; OffsetFetch | [`ConsumerGroup::commit_allowed`]; [`ConsumerGroup::fetch_allowed`] |
 //! | OffsetDelete, expiry of offsets | [`ConsumerGroup::is_subscribed_to`] |
+//! | how much memory a group takes | [`ConsumerGroup::bytes`] |
 //! | ConsumerGroupDescribe, ListGroups | [`ConsumerGroup::describe`], [`ConsumerGroup::state`] |
 //! | DeleteGroups, or the last offset of an empty group expired | [`ConsumerGroup::delete`] |
 //! | [`ConsumerGroup::deadline_ms`] has come | [`ConsumerGroup::tick`] |
@@ -41,6 +42,7 @@ mod heartbeat_tests;
 mod leave;
 #[cfg(test)]
 mod leave_tests;
+mod memory;
 mod migrate;
 #[cfg(test)]
 mod migrate_model_tests;

@@ -89,6 +89,9 @@ pub struct ConsumerGroup {
     /// Who owns a partition, revocation pending or not. Only looked up, never walked.
     owners: HashMap<(Uuid, i32), MemberId>,
 
+    /// What all this takes.
+    pub(super) bytes: usize,
+
     // What is not kept.
     deadlines: BTreeSet<(i64, MemberId)>,
     pub(super) patterns: BTreeMap<Rc<str>, Option<Pattern>>,
@@ -217,6 +220,12 @@ impl ConsumerGroup {
     }
 
     fn apply(&mut self, record: &ConsumerRecord, is_replay: bool) {
+        let before = self.bytes_under(record);
+        self.change(record, is_replay);
+        self.bytes = self.bytes + self.bytes_under(record) - before;
+    }
+
+    fn change(&mut self, record: &ConsumerRecord, is_replay: bool) {
         match record {
             ConsumerRecord::GroupEpoch(value) => self.epoch = value.unwrap_or_default(),
             ConsumerRecord::TopicMetadata(kept) => self.has_topic_metadata = *kept,
@@ -321,6 +330,7 @@ impl ConsumerGroup {
         assert_eq!(self.topic_names, other.topic_names);
         assert_eq!(self.topic_regexes, other.topic_regexes);
         assert_eq!(self.owners, other.owners);
+        assert_eq!(self.bytes, other.bytes);
     }
 
     /// Whether a member other than `id` owns a partition.
