@@ -53,6 +53,18 @@ fn the_last_one_to_leave_is_answered_when_that_is_durable() {
 }
 
 #[test]
+fn one_that_was_only_told_its_id_does_not_hold_up_the_last_one_to_leave() {
+    let mut bench = Bench::new();
+    let members = bench.stable(1);
+    bench.join(Join::new());
+    let ticket = bench.leave(&[leaving(&members[0].id)]);
+    assert_eq!(bench.group.state(), GroupState::Empty);
+    assert!(bench.waits(ticket));
+    bench.persisted(Ok(()));
+    assert_eq!(bench.left(ticket).1, [ErrorCode::None]);
+}
+
+#[test]
 fn a_join_or_sync_that_waits_is_answered_when_its_member_leaves() {
     let mut bench = Bench::new();
     let members = bench.stable(2);

@@ -186,6 +186,19 @@ fn a_rebalance_takes_the_waiting_join_of_one_that_came_back_with_it() {
 }
 
 #[test]
+fn a_rebalance_takes_those_with_it_whose_record_was_not_even_begun() {
+    let mut bench = Bench::new();
+    let members = bench.stable_static(&["one", "two", "three"]);
+    let back = ["two", "three"].map(|instance| bench.join(Join::new().instance(instance)));
+    let leader = bench.join(Join::new().instance("one").id(&members[0].id));
+    let rejoined = [leader, back[0], back[1]].map(|ticket| bench.joined(ticket));
+    assert!(rejoined.iter().all(|member| member.generation == 2));
+    bench.persisted(Ok(()));
+    assert!(bench.records.is_empty());
+    bench.sync_all(&rejoined);
+}
+
+#[test]
 fn one_that_comes_back_twice_in_a_row_is_answered_once_each() {
     let mut bench = Bench::new();
     bench.stable_static(&["one", "two"]);
