@@ -34,6 +34,11 @@ const RECORD_TIME_MS: i64 = 1_735_689_600_000;
 
 /// A small node of one shard.
 pub fn config(more: &[(&str, &str)]) -> Arc<BrokerConfig> {
+    config_of(1, more)
+}
+
+/// A small node.
+pub fn config_of(shards: u32, more: &[(&str, &str)]) -> Arc<BrokerConfig> {
     let mut settings = Settings::default();
     let usual = [
         ("listeners", "PLAINTEXT://127.0.0.1:9092"),
@@ -51,7 +56,7 @@ pub fn config(more: &[(&str, &str)]) -> Arc<BrokerConfig> {
         descriptors_max: 65_536,
     };
     let identity = resolve::identity(&settings, &machine).unwrap();
-    Arc::new(resolve::resolve(&settings, &identity, 1, &machine).unwrap())
+    Arc::new(resolve::resolve(&settings, &identity, shards, &machine).unwrap())
 }
 
 /// Runs `test` against a new node of the simulation of `seed`.
