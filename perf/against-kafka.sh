@@ -24,6 +24,10 @@ offsets.topic.replication.factor=1
 # A minute by default: then the space of a deleted topic is given back in the middle of somebody else's run.
 log.segment.delete.delay.ms=1000
 EOF
+    if curl -s "telnet://$KAFKA" -m 0.2 -o /dev/null </dev/null; [ $? -ne 7 ]; then
+        echo "somebody listens on $KAFKA already: name another one with KAFKA"
+        exit 1
+    fi
     # Kafka's own start script gives the JVM these flags.
     jvm="-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent"
     java -Xmx256m -cp "$KAFKA_LIB/*" kafka.tools.StorageTool format -t cGVlcnBlZXJwZWVycGVlcg \
