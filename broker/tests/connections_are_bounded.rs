@@ -1,5 +1,7 @@
 //! Caps on connections, idle ones closed, clients that do not read held at bounded memory.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::io::{ErrorKind, Write};
