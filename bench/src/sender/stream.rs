@@ -26,6 +26,8 @@ pub(super) struct Stream {
     closed_loop_left: u64,
     next_sequence: u64,
     builder: BatchBuilder,
+    /// Of the batch before: about the size of this one.
+    last_size: usize,
     intended: Vec<Nanos>,
     last_ack: Nanos,
     longest_gap: Nanos,
@@ -68,6 +70,7 @@ impl Stream {
             closed_loop_left: share(plan.records, position),
             next_sequence: 0,
             builder: BatchBuilder::new(),
+            last_size: 0,
             intended: Vec::new(),
             last_ack: plan.start,
             longest_gap: 0,
@@ -115,6 +118,9 @@ impl Stream {
             sequence: self.next_sequence,
             intended,
         };
+        if self.builder.record_count() == 0 {
+            self.builder.reserve(self.last_size);
+        }
         filler.pool.fill(&header, filler.scratch);
         self.builder.record(timestamp, None, Some(filler.scratch));
         self.intended.push(intended);
@@ -152,6 +158,7 @@ impl Stream {
         // The next batch will hold about as many.
         let next = Vec::with_capacity(self.intended.len());
         let intended = std::mem::replace(&mut self.intended, next);
+        self.last_size = self.builder.size();
         let bytes = std::mem::take(&mut self.builder)
             .finish()
             .expect("a ready batch has a record, and the command line bounds its size");

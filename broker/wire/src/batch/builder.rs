@@ -26,7 +26,8 @@ use super::{BatchError, BatchErrorKind, Codec, Compression};
 pub struct BatchBuilder {
     header: BatchHeader,
     compression: Compression,
-    records: Vec<u8>,
+    /// Room for the header, then the records; empty before the first one.
+    bytes: Vec<u8>,
 }
 
 impl BatchBuilder {
@@ -50,7 +51,7 @@ impl BatchBuilder {
         BatchBuilder {
             header,
             compression: Compression::default(),
-            records: Vec::new(),
+            bytes: Vec::new(),
         }
     }
 
@@ -135,7 +136,8 @@ impl BatchBuilder {
             .map(|(name, value)| nullable_size(Some(name)) + nullable_size(*value))
             .sum::<usize>();
 
-        let out = &mut self.records;
+        self.bytes.resize(self.bytes.len().max(HEADER_SIZE), 0);
+        let out = &mut self.bytes;
         put_varint(out, length as i64);
         out.push(0); // attributes: none is in use
         put_varint(out, timestamp_delta);
@@ -160,7 +162,12 @@ impl BatchBuilder {
 
     /// The bytes of the batch so far, before compression.
     pub fn size(&self) -> usize {
-        HEADER_SIZE + self.records.len()
+        self.bytes.len().max(HEADER_SIZE)
+    }
+
+    /// Makes room for a batch of `size` bytes, header included, so that it need not be moved as it grows.
+    pub fn reserve(&mut self, size: usize) {
+        self.bytes.reserve(size.saturating_sub(self.bytes.len()));
     }
 
     /// The batch. An error when it is empty or larger than a batch can be.
@@ -169,13 +176,12 @@ impl BatchBuilder {
         if header.record_count == 0 {
             return Err(BatchError::invalid("a batch needs a record"));
         }
-        let mut batch = Vec::with_capacity(self.size());
-        batch.resize(HEADER_SIZE, 0);
-        if self.compression.codec == Codec::None {
-            batch.extend_from_slice(&self.records);
-        } else {
-            let compressed = Compressor::new(self.compression, batch).and_then(|mut compressor| {
-                compressor.write_all(&self.records)?;
+        let mut batch = self.bytes;
+        if self.compression.codec != Codec::None {
+            let mut compressed = Vec::with_capacity(batch.len());
+            compressed.resize(HEADER_SIZE, 0);
+            let compressed = Compressor::new(self.compression, compressed).and_then(|mut compressor| {
+                compressor.write_all(&batch[HEADER_SIZE..])?;
                 compressor.finish()
             });
             batch = compressed
