@@ -354,3 +354,41 @@ fn offsets_expire_from_the_moment_that_kafka_counts_from() {
         },
     );
 }
+
+/// The wall clock is set a week ahead, as after a suspension or by the first answer of a time server: a group that becomes empty
+/// afterwards has its whole retention, before and after a restart.
+#[test]
+fn a_clock_that_was_set_expires_no_offsets() {
+    let simulation = Simulation::new(8);
+    let runtime = simulation.runtime("node");
+    let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
+    let (own, place) = (runtime.clone(), disk.clone());
+    let (stop, ended, mut client, member) = simulation.run_until(async move {
+        let started = node::start(&own, &place, quick()).await.unwrap();
+        started.ready.await.unwrap();
+        let mut client = SimClient::connect(&own).await;
+        client.create("x", 1, &[]).await;
+        find(&mut client, "g").await;
+        let member = Member::join(&mut client, "g", &["x"], "").await;
+        (started.client, started.ended, client, member)
+    });
+    simulation.set_clock_offset_ms("node", 7 * 24 * 3_600_000);
+    simulation.run_until(async move {
+        member.commit(&mut client, "x", 2).await;
+        member.leave(&mut client).await;
+        let almost = Duration::from_secs(40);
+        runtime.sleep(almost).await;
+        assert_eq!(committed(&runtime, &mut client, "g", "x").await, 2);
+        stop.stop();
+        ended.await.unwrap().unwrap();
+        let started = node::start(&runtime, &disk, quick()).await.unwrap();
+        started.ready.await.unwrap();
+        let mut client = SimClient::connect(&runtime).await;
+        runtime.sleep(Duration::from_secs(6)).await;
+        assert_eq!(committed(&runtime, &mut client, "g", "x").await, 2);
+        runtime.sleep(almost).await;
+        assert_eq!(committed(&runtime, &mut client, "g", "x").await, -1);
+        started.client.stop();
+        started.ended.await.unwrap().unwrap();
+    });
+}

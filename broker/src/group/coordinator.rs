@@ -34,6 +34,8 @@ pub(crate) struct Coordinator<D: Disk> {
     /// Requests that wait for a group's answer.
     pub(super) tickets: RefCell<BTreeMap<Ticket, OneshotSender<Answer>>>,
     next_ticket: Cell<u64>,
+    /// Behind the last record that was appended: what is told of offsets waits until that is durable.
+    pub(super) appended_end: Cell<i64>,
     pub(super) memory: Rc<GroupMemory>,
 }
 
@@ -44,8 +46,6 @@ pub(super) struct Group {
     pub(super) life: u64,
     /// When it wants to be called, and the entry that calls it.
     pub(super) deadline: Option<(i64, Deadline)>,
-    /// Behind its last record: what is told of it waits until that is durable.
-    pub(super) written_end: i64,
     /// About what it takes in memory.
     pub(super) bytes: usize,
 }
@@ -60,6 +60,7 @@ impl<D: Disk> Coordinator<D> {
             groups: RefCell::default(),
             tickets: RefCell::default(),
             next_ticket: Cell::new(0),
+            appended_end: Cell::new(0),
             memory,
         }
     }

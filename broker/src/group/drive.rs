@@ -6,16 +6,18 @@ use std::time::Duration;
 use strandline_core::group::classic::{Answer, ClassicGroup, Effects, PersistId, Ticket};
 use strandline_core::group::offsets::OffsetsRecord;
 use strandline_runtime::local::{OneshotReceiver, oneshot};
-use strandline_runtime::{Queue, Runtime};
+use strandline_runtime::{Monotonic, Queue, Runtime};
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 
 use super::Coordinator;
 use super::coordinator::{Group, State};
-use crate::shard::{Expire, Shard};
+use crate::shard::{Deadline, Expire, Shard};
 
 /// A group's place in the books besides itself and its name, with its deadline.
 const GROUP_BYTES: usize = 160;
+/// When a group is looked at again whose deadline came before its partition was loaded.
+const WHILE_LOADING: Duration = Duration::from_secs(1);
 
 impl<D: Disk> Coordinator<D> {
     /// Whether there is a group of this name.
@@ -90,7 +92,6 @@ impl<D: Disk> Coordinator<D> {
         let mut group = Group::new(&name, machine, shard.groups.next_life());
         group.bytes += group.machine.bytes();
         self.memory.change(0, group.bytes);
-        group.written_end = self.partition.log.end_offset();
         self.settle(shard, &name, &mut group, effects, now_ms);
         self.groups.borrow_mut().insert(name, group);
     }
@@ -104,16 +105,18 @@ impl<D: Disk> Coordinator<D> {
         now_ms: i64,
     ) {
         while !effects.persists.is_empty() {
+            let behind = shard.groups.behind_wall_ms(&shard.runtime);
             for persist in std::mem::take(&mut effects.persists) {
+                let mut value = persist.record;
+                value.state_since_ms = value
+                    .state_since_ms
+                    .map(|since_ms| since_ms.saturating_add(behind));
                 let record = OffsetsRecord::Group {
                     group: name.to_owned(),
-                    value: Some(persist.record),
+                    value: Some(value),
                 };
                 match self.append(shard, &[record]) {
-                    Ok(end) => {
-                        group.written_end = end;
-                        self.tell_when_durable(shard, name, group.life, persist.id, end);
-                    }
+                    Ok(end) => self.tell_when_durable(shard, name, group.life, persist.id, end),
                     Err(code) => group
                         .machine
                         .persisted(persist.id, Err(code), now_ms, &mut effects),
@@ -157,6 +160,27 @@ impl<D: Disk> Coordinator<D> {
         });
     }
 
+    /// An entry in the shard's deadlines for a group whose time came while the others were still being loaded.
+    fn look_again<R: Runtime>(self: &Rc<Self>, shard: &Rc<Shard<R, D>>, name: &Rc<str>, group: &mut Group) {
+        let at = shard.runtime.now() + WHILE_LOADING;
+        let at_ms = shard.groups.now_ms(at);
+        group.deadline = Some((at_ms, self.register(shard, name, at)));
+    }
+
+    fn register<R: Runtime>(
+        self: &Rc<Self>,
+        shard: &Rc<Shard<R, D>>,
+        name: &Rc<str>,
+        at: Monotonic,
+    ) -> Deadline {
+        let timer: Rc<dyn Expire> = Rc::new(GroupTimer {
+            shard: Rc::downgrade(shard),
+            coordinator: Rc::downgrade(self),
+            group: name.clone(),
+        });
+        shard.deadlines.register(at, timer)
+    }
+
     /// An entry in the shard's deadlines, unless an earlier one is there, which will look again.
     fn set_deadline<R: Runtime>(
         self: &Rc<Self>,
@@ -173,12 +197,7 @@ impl<D: Disk> Coordinator<D> {
             return;
         }
         let left = Duration::from_millis(u64::try_from(wanted - now_ms).unwrap_or_default());
-        let timer: Rc<dyn Expire> = Rc::new(GroupTimer {
-            shard: Rc::downgrade(shard),
-            coordinator: Rc::downgrade(self),
-            group: name.into(),
-        });
-        let entry = shard.deadlines.register(shard.runtime.now() + left, timer);
+        let entry = self.register(shard, &name.into(), shard.runtime.now() + left);
         group.deadline = Some((wanted, entry));
     }
 }
@@ -190,7 +209,6 @@ impl Group {
             machine,
             life,
             deadline: None,
-            written_end: 0,
         }
     }
 
@@ -213,11 +231,16 @@ impl<R: Runtime, D: Disk> Expire for GroupTimer<R, D> {
             return;
         };
         // At a stop every deadline is over, the groups' with them.
-        if shard.is_stopping() || coordinator.state() != State::Active {
+        if shard.is_stopping() || coordinator.state() == State::Ended {
             return;
         }
         if let Some(group) = coordinator.groups.borrow_mut().get_mut(&self.group) {
             group.deadline = None;
+            if coordinator.state() == State::Loading {
+                // Nobody could reach its group yet: it has not been silent.
+                coordinator.look_again(&shard, &self.group, group);
+                return;
+            }
         }
         coordinator.call(&shard, &self.group, |machine, now_ms, effects| {
             if machine.deadline_ms().is_some_and(|deadline| deadline <= now_ms) {

@@ -53,7 +53,10 @@ fn expire_group<R: Runtime, D: Disk>(
         let groups = coordinator.groups.borrow();
         let Some(group) = groups.get(name) else { return };
         let base = match group.machine.offset_expiry() {
-            OffsetExpiry::Since(moment) => ExpiryBase::Moment(moment),
+            OffsetExpiry::Since(moment) => {
+                let behind = shard.groups.behind_wall_ms(&shard.runtime);
+                ExpiryBase::Moment(moment.saturating_add(behind))
+            }
             OffsetExpiry::SinceCommit => ExpiryBase::Commit,
             OffsetExpiry::Never => ExpiryBase::Never,
         };
@@ -89,12 +92,9 @@ fn expire_group<R: Runtime, D: Disk>(
     }
     while !records.is_empty() {
         let rest = records.split_off(records.len().min(RECORDS_PER_BATCH));
-        let Ok(end) = coordinator.append(shard, &records) else {
+        if coordinator.append(shard, &records).is_err() {
             // Looked for again at the next round.
             return;
-        };
-        if let Some(group) = coordinator.groups.borrow_mut().get_mut(name) {
-            group.written_end = end;
         }
         records = rest;
     }
@@ -158,14 +158,9 @@ fn forget_gone_of<R: Runtime, D: Disk>(
             .collect()
     };
     for batch in records.chunks(RECORDS_PER_BATCH) {
-        match coordinator.append(shard, batch) {
-            Ok(end) => {
-                if let Some(group) = coordinator.groups.borrow_mut().get_mut(name) {
-                    group.written_end = end;
-                }
-            }
+        if coordinator.append(shard, batch).is_err() {
             // They stay until the partition is replayed the next time; nobody is told of them meanwhile.
-            Err(_) => return,
+            return;
         }
     }
 }

@@ -71,6 +71,7 @@ async fn replay<R: Runtime, D: Disk>(
 ) -> Result<(), LoadError> {
     let log = coordinator.partition.log.clone();
     let end = log.end_offset();
+    coordinator.appended_end.set(end);
     let mut next = log.start_offset();
     while next < end && coordinator.state() == State::Loading {
         let read = log
@@ -152,10 +153,17 @@ async fn enter_groups<R: Runtime, D: Disk>(
         let names = offsets.groups().filter(|name| !records.contains_key(*name));
         names.map(Rc::from).collect()
     };
-    for (name, record) in records {
+    for (name, mut record) in records {
         if coordinator.state() != State::Loading {
             return;
         }
+        let behind = shard.groups.behind_wall_ms(&shard.runtime);
+        record.state_since_ms = record.state_since_ms.map(|since_ms| match since_ms {
+            // Not known.
+            ..0 => since_ms,
+            // A wall clock that was set back since does not make it unknown.
+            _ => since_ms.saturating_sub(behind).max(0),
+        });
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let mut effects = Effects::default();
         let machine = ClassicGroup::load(shard.groups.classic.clone(), &record, now_ms, &mut effects);
@@ -163,6 +171,9 @@ async fn enter_groups<R: Runtime, D: Disk>(
         shard.runtime.yield_if_needed().await;
     }
     for name in simple {
+        if coordinator.state() != State::Loading {
+            return;
+        }
         coordinator.make(shard, &name);
         shard.runtime.yield_if_needed().await;
     }

@@ -33,6 +33,11 @@ impl GroupMemory {
         self.held.get() >= self.limit
     }
 
+    /// Whether `bytes` more may be taken.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        bytes == 0 || self.held.get().saturating_add(bytes) <= self.limit
+    }
+
     /// What took `before` bytes takes `after`.
     pub(super) fn change(&self, before: usize, after: usize) {
         let held = self.held.get() + after - before;
@@ -59,7 +64,9 @@ mod tests {
         memory.change(0, 512 << 10);
         assert_eq!(budget.used(), (512 << 10) + 1000);
         assert!(!memory.is_full());
+        assert!(memory.has_room_for(500 << 10) && !memory.has_room_for(512 << 10));
         memory.change(1000, 512 << 10);
+        assert!(memory.has_room_for(0) && !memory.has_room_for(1));
         assert!(memory.is_full());
         memory.change(1 << 20, 0);
         assert!(!memory.is_full());

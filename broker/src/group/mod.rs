@@ -86,6 +86,11 @@ impl<D: Disk> Groups<D> {
             .saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
     }
 
+    /// What the wall clock shows beyond the time of groups: a moment that outlives the process is kept in the wall clock's.
+    pub(crate) fn behind_wall_ms<R: Runtime>(&self, runtime: &R) -> i64 {
+        runtime.wall_clock_ms().saturating_sub(self.now_ms(runtime.now()))
+    }
+
     fn next_life(&self) -> u64 {
         self.next_life.replace(self.next_life.get() + 1)
     }
@@ -93,6 +98,11 @@ impl<D: Disk> Groups<D> {
     /// Whether the groups hold all the memory that they may: no new member and no offset of another partition is taken.
     pub(crate) fn are_full(&self) -> bool {
         self.memory.is_full()
+    }
+
+    /// Whether the groups may hold `bytes` more.
+    pub(crate) fn have_room_for(&self, bytes: usize) -> bool {
+        self.memory.has_room_for(bytes)
     }
 
     /// Every coordinator, by number of its partition.

@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use strandline_core::group::offsets::OffsetsRecord;
+use strandline_core::group::offsets::{OFFSETS_TOPIC, OffsetsRecord};
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
-use strandline_wire::ErrorCode;
-use strandline_wire::batch::{BatchBuilder, Codec, TopicCompression, validate};
+use strandline_wire::batch::{BatchBuilder, Codec, TopicCompression, ValidationRules, validate};
+use strandline_wire::{ApiKey, ErrorCode};
 
 use super::Coordinator;
 use crate::handlers::produce::code_of;
@@ -42,17 +42,15 @@ impl<D: Disk> Coordinator<D> {
     ) -> Result<i64, ErrorCode> {
         let appended = self.append_batch(shard, records);
         let end = appended.map_err(|code| {
-            let client_code = client_code(code);
-            tracing::warn!(
-                shard = shard.number,
-                partition = self.partition.number,
-                code = code.name(),
-                records = records.len(),
-                "records of groups were not appended"
-            );
-            client_code
+            let reason = "records of groups were not appended";
+            let (now, api) = (shard.runtime.now(), ApiKey::OffsetCommit);
+            shard
+                .refusals
+                .log(now, api, code, &OFFSETS_TOPIC, self.partition.number, reason);
+            client_code(code)
         })?;
         self.apply(records);
+        self.appended_end.set(end);
         Ok(end)
     }
 
@@ -171,6 +169,16 @@ pub(super) fn bytes_of(records: &[OffsetsRecord]) -> usize {
         .iter()
         .map(|record| RECORD_BYTES * 2 + strings(record))
         .sum()
+}
+
+/// What the records of one batch may take, before compression.
+pub(super) fn batch_bytes_max<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> usize {
+    let rules = shard.topics.by_name(OFFSETS_TOPIC).map(|topic| topic.rules());
+    let rules = rules.map_or_else(ValidationRules::default, |rules| rules.validation);
+    match shard.groups.settings.topic_compression {
+        0 => rules.max_message_bytes,
+        _ => rules.decompressed_max_bytes,
+    }
 }
 
 fn commit_timeout<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Duration {

@@ -100,7 +100,7 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
         ApiKey::OffsetCommit => groups::offset_commit::serve(request, body).await,
         ApiKey::OffsetFetch => groups::offset_fetch::serve(request, body).await,
         ApiKey::OffsetDelete => groups::offset_delete::serve(request, body).await,
-        ApiKey::DescribeGroups => groups::describe::serve(request, body),
+        ApiKey::DescribeGroups => groups::describe::serve(request, body).await,
         ApiKey::ListGroups => groups::list::serve(request, body),
         ApiKey::DeleteGroups => groups::delete::serve(request, body).await,
         _ => admin::serve(request, body).await,

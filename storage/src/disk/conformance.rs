@@ -30,6 +30,7 @@ macro_rules! on_both_disks {
 
 on_both_disks! {
     bytes_written_are_read_back_and_the_end_is_short
+    what_is_written_through_is_read_back_by_every_handle
     sizes_change_as_asked
     prefixes_of_one_buffer_are_written_while_its_owner_fills_the_rest
     names_are_listed_renamed_and_removed
@@ -81,6 +82,28 @@ async fn bytes_written_are_read_back_and_the_end_is_short<D: Disk>(disk: D, fold
     drop(kept);
     assert_eq!(copy[..], [9; PAGE]);
     assert!(again.read_at(16 * PAGE as u64, PAGE).await.unwrap().is_empty());
+}
+
+async fn what_is_written_through_is_read_back_by_every_handle<D: Disk>(disk: D, folder: PathBuf) {
+    let path = folder.join("file");
+    let file = disk.open(&path, OpenMode::CreateNew).await.unwrap();
+    file.write_at(filled(&disk, 3, 0), 3 * PAGE, 0).await.unwrap();
+    file.flush().await.unwrap();
+    let through = disk.open(&path, OpenMode::ReadWriteThrough).await.unwrap();
+    through
+        .write_through_at(filled(&disk, 1, 5), PAGE, PAGE as u64)
+        .await
+        .unwrap();
+    // Beside it, the file is as any other.
+    through.write_at(filled(&disk, 1, 6), PAGE, 0).await.unwrap();
+    through.flush().await.unwrap();
+    assert_eq!(pages(&through).await, [6, 5, 0]);
+    assert_eq!(pages(&file).await, [6, 5, 0]);
+    through
+        .write_through_at(filled(&disk, 1, 7), 0, PAGE as u64)
+        .await
+        .unwrap();
+    assert_eq!(pages(&file).await, [6, 5, 0]);
 }
 
 async fn sizes_change_as_asked<D: Disk>(disk: D, folder: PathBuf) {

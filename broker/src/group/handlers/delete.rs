@@ -1,9 +1,12 @@
 //! DeleteGroups (42): a group without members, and everything it committed.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use strandline_core::group::classic::Effects;
 use strandline_core::group::offsets::OffsetsRecord;
 use strandline_runtime::Runtime;
+use strandline_runtime::local::Turns;
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::GroupId;
@@ -21,9 +24,11 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
 ) -> Result<Answer<D>, Close> {
     let asked: DeleteGroupsRequest = request.decode(body)?;
     let mut results: Vec<DeletableGroupResult> = Vec::with_capacity(asked.groups_names.len());
+    let (mut named, mut turns) = (HashSet::new(), Turns::default());
     for group in asked.groups_names {
+        turns.item().await;
         // Kafka's answer names each group once.
-        if results.iter().any(|result| result.group_id == group) {
+        if !named.insert(group.clone()) {
             continue;
         }
         let code = delete(request, &group).await.err().unwrap_or_default();

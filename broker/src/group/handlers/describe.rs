@@ -21,23 +21,49 @@ const VERSION_WITH_INSTANCE: i16 = 4;
 const VERSION_WITH_UNKNOWN_GROUPS: i16 = 6;
 /// Read, delete, describe, and both of configurations: bits by Kafka's operation codes.
 const OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+/// What an answer takes at most while it is made.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// A member of an answer beside its bytes, as it stands in memory.
+const MEMBER_BYTES: usize = size_of::<DescribedGroupMember>() + 256;
 /// Not asked for.
 const OPERATIONS_OMITTED: i32 = i32::MIN;
 
-pub(crate) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -> Result<Answer<D>, Close> {
+pub(crate) async fn serve<R: Runtime, D: Disk>(
+    request: &Request<R, D>,
+    body: Bytes,
+) -> Result<Answer<D>, Close> {
     let asked: DescribeGroupsRequest = request.decode(body)?;
     let operations = match asked.include_authorized_operations {
         true => OPERATIONS,
         false => OPERATIONS_OMITTED,
     };
-    let described = asked.groups.into_iter().map(|group| {
-        let described = describe(request, &group).with_group_id(group);
-        match described.error_code {
-            0 => described.with_authorized_operations(operations),
-            _ => described.with_authorized_operations(OPERATIONS_OMITTED),
+    let (mut groups, mut room) = (Vec::new(), ANSWER_BYTES_MAX);
+    for group in asked.groups {
+        let mut described = describe(request, &group);
+        let members = described.members.iter();
+        let bytes: usize = members
+            .map(|member| MEMBER_BYTES + member.member_metadata.len() + member.member_assignment.len())
+            .sum();
+        match room.checked_sub(bytes) {
+            Some(left) => room = left,
+            None => {
+                let reason = "the answer would be larger than an answer may be: ask for fewer groups";
+                request.refused(ErrorCode::UnknownServerError, &group.as_str(), -1, reason);
+                described = DescribedGroup::default().with_error_code(ErrorCode::UnknownServerError.code());
+            }
         }
-    });
-    let response = DescribeGroupsResponse::default().with_groups(described.collect());
+        let operations = match described.error_code {
+            0 => operations,
+            _ => OPERATIONS_OMITTED,
+        };
+        groups.push(
+            described
+                .with_group_id(group)
+                .with_authorized_operations(operations),
+        );
+        request.shard.runtime.yield_if_needed().await;
+    }
+    let response = DescribeGroupsResponse::default().with_groups(groups);
     let codes = response
         .groups
         .iter()

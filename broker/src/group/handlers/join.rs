@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use strandline_core::group::classic::{Answer as Answered, JoinAnswer, JoinRequest, Protocol};
+use strandline_core::group::classic::{Answer as Answered, Growth, JoinAnswer, JoinRequest, Protocol};
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_wire::messages::join_group_request::JoinGroupRequest;
@@ -12,7 +12,9 @@ use strandline_wire::{ErrorCode, Uuid};
 
 use super::{answered, optional, rc, text};
 use crate::connection::{Answer, Close};
+use crate::group::Coordinator;
 use crate::group::drive::unexpected;
+use crate::group::write::batch_bytes_max;
 use crate::handlers::Request;
 
 /// The first version that names the kind of group in the answer; before it, no protocol is an empty one.
@@ -42,18 +44,11 @@ async fn join<R: Runtime, D: Disk>(
     let shard = &request.shard;
     let group = rc(&asked.group_id);
     let join = join_request(request, &asked);
+    // The group copies what it keeps: a join that waits must not keep its request as well.
+    drop(asked);
     join.validate(&group, &shard.groups.classic)?;
     let coordinator = shard.coordinator_of(&group)?;
-    if join.member_id.is_empty() && shard.groups.are_full() {
-        let code = ErrorCode::GroupMaxSizeReached;
-        request.refused(
-            code,
-            &group,
-            -1,
-            "groups hold all the memory that they may: no new member is taken",
-        );
-        return Err(code);
-    }
+    take_in(request, &coordinator, &group, &join)?;
     if !coordinator.has(&group) {
         if !join.member_id.is_empty() {
             return Err(ErrorCode::UnknownMemberId);
@@ -67,6 +62,35 @@ async fn join<R: Runtime, D: Disk>(
         Answered::Join(answer) => Ok(answer),
         _ => Err(unexpected()),
     }
+}
+
+/// Whether there is room for what a member says of itself. One that says no more than before always has its place.
+fn take_in<R: Runtime, D: Disk>(
+    request: &Request<R, D>,
+    coordinator: &Coordinator<D>,
+    group: &Rc<str>,
+    join: &JoinRequest,
+) -> Result<(), ErrorCode> {
+    let shard = &request.shard;
+    let growth = {
+        let groups = coordinator.groups.borrow();
+        let machine = groups.get(group).map(|group| &group.machine);
+        machine.map_or_else(|| Growth::of_new(join), |machine| machine.growth(join))
+    };
+    let (code, reason) = if join.profile_bytes() > batch_bytes_max(shard) {
+        let reason = "what the member says of itself is larger than a record of its group may be";
+        (ErrorCode::UnknownServerError, reason)
+    } else if shard.groups.have_room_for(growth.bytes) {
+        return Ok(());
+    } else if growth.is_new {
+        let reason = "groups hold all the memory that they may: no new member is taken";
+        (ErrorCode::GroupMaxSizeReached, reason)
+    } else {
+        let reason = "groups hold all the memory that they may: a member says more of itself than before";
+        (ErrorCode::CoordinatorNotAvailable, reason)
+    };
+    request.refused(code, group, -1, reason);
+    Err(code)
 }
 
 fn join_request<R: Runtime, D: Disk>(request: &Request<R, D>, asked: &JoinGroupRequest) -> JoinRequest {

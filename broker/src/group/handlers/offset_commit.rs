@@ -4,6 +4,7 @@ use bytes::Bytes;
 use strandline_core::group::offsets::{CommittedOffset, OffsetsRecord};
 use strandline_core::metadata::{ClusterImage, Topic};
 use strandline_runtime::Runtime;
+use strandline_runtime::local::Turns;
 use strandline_storage::disk::Disk;
 use strandline_wire::messages::OffsetCommitRequest;
 use strandline_wire::messages::offset_commit_request::OffsetCommitRequestPartition;
@@ -15,11 +16,13 @@ use strandline_wire::{ErrorCode, Uuid};
 
 use super::identity;
 use crate::connection::{Answer, Close};
-use crate::group::write::bytes_of;
+use crate::group::write::{batch_bytes_max, bytes_of};
 use crate::handlers::Request;
 
 /// From this version on an unknown group has its own code.
 const VERSION_WITH_UNKNOWN_GROUPS: i16 = 9;
+/// What a record takes at least beside its strings: numbers of its key and value, and its frame in the batch.
+const RECORD_BYTES_MIN: usize = 40;
 /// A commit without a retention of its own.
 const NO_RETENTION: i64 = -1;
 
@@ -38,7 +41,7 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
         true => offsets_by_id::decode_commit(&body)?,
         false => (request.decode::<OffsetCommitRequest>(body)?, Vec::new()),
     };
-    let mut items = check(request, &asked, &ids);
+    let mut items = check(request, &asked, &ids).await;
     if items.iter().any(|item| item.record.is_some())
         && let Err(code) = commit(request, &asked, &mut items).await
     {
@@ -70,7 +73,10 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
 }
 
 /// Looks at each partition, whatever group it is of.
-fn check<R: Runtime, D: Disk>(
+///
+/// Each record repeats the group's name and the topic's, so that a small request could ask for very much: what does not fit one
+/// batch is refused before it is made, all of it, as the batch would be.
+async fn check<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     asked: &OffsetCommitRequest,
     ids: &[Uuid],
@@ -82,12 +88,19 @@ fn check<R: Runtime, D: Disk>(
         NO_RETENTION => None,
         retention_ms => Some(now_ms.saturating_add(retention_ms)),
     };
-    let mut items = Vec::new();
+    let (mut items, mut turns) = (Vec::new(), Turns::default());
+    let room = batch_bytes_max(shard);
+    let mut bytes = 0;
     for (number, named) in asked.topics.iter().enumerate() {
         let found = find(&image, ids.get(number), &named.name);
         for partition in &named.partitions {
+            turns.item().await;
             let value = found.and_then(|topic| {
                 let value = value(topic, partition, shard.groups.settings.offset_metadata_max)?;
+                bytes += RECORD_BYTES_MIN + asked.group_id.len() + topic.name.len() + value.metadata.len();
+                if bytes > room {
+                    return Err(ErrorCode::UnknownServerError);
+                }
                 Ok(OffsetsRecord::Offset {
                     group: asked.group_id.to_string(),
                     topic: topic.name.clone(),
@@ -106,6 +119,14 @@ fn check<R: Runtime, D: Disk>(
                 },
                 Err(code) => Item { code, record: None },
             });
+        }
+    }
+    if bytes > room {
+        for item in items.iter_mut().filter(|item| item.record.is_some()) {
+            *item = Item {
+                code: ErrorCode::UnknownServerError,
+                record: None,
+            };
         }
     }
     items
@@ -184,8 +205,5 @@ async fn commit<R: Runtime, D: Disk>(
         })
         .ok_or(ErrorCode::UnknownMemberId)??;
     let end = coordinator.append(shard, &records)?;
-    if let Some(group) = coordinator.groups.borrow_mut().get_mut(group) {
-        group.written_end = end;
-    }
     coordinator.durable_in_time(shard, end).await
 }

@@ -87,9 +87,6 @@ async fn delete<R: Runtime, D: Disk>(
     let mut end = 0;
     for batch in records.chunks(RECORDS_PER_BATCH) {
         end = coordinator.append(shard, batch)?;
-        if let Some(group) = coordinator.groups.borrow_mut().get_mut(group) {
-            group.written_end = end;
-        }
     }
     coordinator.durable_in_time(shard, end).await?;
     Ok(codes)

@@ -26,6 +26,10 @@ const VERSION_WITH_CODE: i16 = 2;
 /// From this version on a request has several groups.
 const VERSION_WITH_GROUPS: i16 = 8;
 const VERSION_WITH_LEADER_EPOCH: i16 = 5;
+/// What an answer takes at most while it is made: a quarter of a million partitions.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// A partition of an answer beside its metadata, as it stands in memory.
+const PARTITION_BYTES: usize = size_of::<OffsetFetchResponsePartitions>() + 32;
 /// Nothing is committed.
 const NO_OFFSET: i64 = -1;
 
@@ -38,9 +42,10 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
         false => (request.decode::<OffsetFetchRequest>(body)?, Vec::new()),
     };
     let mut groups = Vec::new();
+    let mut room = ANSWER_BYTES_MAX;
     for (number, group) in groups_of(request.version, asked).into_iter().enumerate() {
         let ids = ids.get(number).map(Vec::as_slice);
-        groups.push(match fetch(request, &group, ids).await {
+        groups.push(match fetch(request, &group, ids, &mut room).await {
             Ok(found) => found,
             Err(code) => refused(request.version, &group, code),
         });
@@ -82,38 +87,47 @@ async fn fetch<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     asked: &OffsetFetchRequestGroup,
     ids: Option<&[Uuid]>,
+    room: &mut usize,
 ) -> Result<OffsetFetchResponseGroup, ErrorCode> {
     let shard = &request.shard;
     let group = asked.group_id.as_str();
     let coordinator = shard.coordinator_of(group)?;
-    let written_end = coordinator
-        .groups
-        .borrow()
-        .get(group)
-        .map_or(0, |group| group.written_end);
-    // What is told is what a restart would tell.
-    let durable = coordinator.durable_in_time(shard, written_end).await;
+    let image = shard.image();
+    let topics: Option<Vec<_>> = match &asked.topics {
+        Some(topics) => topics
+            .iter()
+            .enumerate()
+            .map(|(number, topic)| {
+                let id = ids.and_then(|ids| ids.get(number)).copied();
+                named(&coordinator, &image, group, topic, id, room)
+            })
+            .collect(),
+        None => everything(&coordinator, &image, group, ids.is_some(), room),
+    };
+    let Some(topics) = topics else {
+        let reason = "the answer would be larger than an answer may be: ask for fewer groups or partitions";
+        request.refused(ErrorCode::UnknownServerError, &group, -1, reason);
+        return Err(ErrorCode::UnknownServerError);
+    };
+    // What is told is what a restart would tell: it was looked up first, and what was appended by then is waited for.
+    let durable = coordinator
+        .durable_in_time(shard, coordinator.appended_end.get())
+        .await;
     durable.map_err(|code| match code {
         // Clients before 3.9 know no other code to look for the coordinator again by.
         ErrorCode::CoordinatorNotAvailable => ErrorCode::NotCoordinator,
         other => other,
     })?;
     coordinator.check()?;
-    let image = shard.image();
-    let topics = match &asked.topics {
-        Some(topics) => topics
-            .iter()
-            .enumerate()
-            .map(|(number, topic)| {
-                let id = ids.and_then(|ids| ids.get(number)).copied();
-                named(&coordinator, &image, group, topic, id)
-            })
-            .collect(),
-        None => everything(&coordinator, &image, group, ids.is_some()),
-    };
     Ok(OffsetFetchResponseGroup::default()
         .with_group_id(asked.group_id.clone())
         .with_topics(topics))
+}
+
+/// Takes what one more partition of an answer takes; `None` if the answer has no room for it.
+fn take(room: &mut usize, metadata: &str) -> Option<()> {
+    *room = room.checked_sub(PARTITION_BYTES + metadata.len())?;
+    Some(())
 }
 
 fn named<D: Disk>(
@@ -122,7 +136,8 @@ fn named<D: Disk>(
     group: &str,
     asked: &OffsetFetchRequestTopics,
     id: Option<Uuid>,
-) -> OffsetFetchResponseTopics {
+    room: &mut usize,
+) -> Option<OffsetFetchResponseTopics> {
     let topic = match id {
         Some(id) => image.topic(id),
         None => image.topic_by_name(&asked.name),
@@ -133,20 +148,18 @@ fn named<D: Disk>(
     };
     let offsets = coordinator.offsets.borrow();
     let partitions = asked.partition_indexes.iter().map(|number| {
-        let Some(topic) = topic else {
-            let code = match id {
-                Some(_) => ErrorCode::UnknownTopicId,
-                None => ErrorCode::None,
-            };
-            return nothing(*number, code);
-        };
-        let held = offsets.get(group, &topic.name, *number);
-        match held.filter(|offset| !offset.is_of_other_topic(topic.id)) {
-            Some(offset) => committed(*number, offset),
-            None => nothing(*number, ErrorCode::None),
-        }
+        let held = topic.and_then(|topic| {
+            let held = offsets.get(group, &topic.name, *number);
+            held.filter(|offset| !offset.is_of_other_topic(topic.id))
+        });
+        take(room, held.map_or("", |offset| &offset.metadata))?;
+        Some(match (held, topic, id) {
+            (Some(offset), _, _) => committed(*number, offset),
+            (None, None, Some(_)) => nothing(*number, ErrorCode::UnknownTopicId),
+            _ => nothing(*number, ErrorCode::None),
+        })
     });
-    answer.with_partitions(partitions.collect())
+    Some(answer.with_partitions(partitions.collect::<Option<_>>()?))
 }
 
 fn everything<D: Disk>(
@@ -154,7 +167,8 @@ fn everything<D: Disk>(
     image: &ClusterImage,
     group: &str,
     by_id: bool,
-) -> Vec<OffsetFetchResponseTopics> {
+    room: &mut usize,
+) -> Option<Vec<OffsetFetchResponseTopics>> {
     let mut topics: Vec<OffsetFetchResponseTopics> = Vec::new();
     let mut last = "";
     let offsets = coordinator.offsets.borrow();
@@ -165,6 +179,7 @@ fn everything<D: Disk>(
         if offset.is_of_other_topic(topic.id) {
             continue;
         }
+        take(room, &offset.metadata)?;
         if last != name || topics.is_empty() {
             topics.push(match by_id {
                 true => OffsetFetchResponseTopics::default().with_topic_id(topic.id),
@@ -176,7 +191,7 @@ fn everything<D: Disk>(
             topic.partitions.push(committed(number, offset));
         }
     }
-    topics
+    Some(topics)
 }
 
 fn committed(number: i32, offset: &CommittedOffset) -> OffsetFetchResponsePartitions {

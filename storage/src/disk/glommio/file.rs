@@ -40,6 +40,15 @@ impl GlommioFile {
             OpenMode::ReadWriteThrough => Some(again(libc::O_DSYNC).await?),
             _ => None,
         };
+        if let Some(through) = &through
+            && !system::writes_through(through.as_raw_fd())?
+        {
+            let unsupported = io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the file system does not keep O_DSYNC",
+            );
+            return Err(named(&unsupported, "open", path));
+        }
         Ok(Self(Rc::new(Opened {
             file,
             through,

@@ -39,6 +39,15 @@ pub(super) fn size(descriptor: RawFd) -> io::Result<u64> {
     Ok(unsafe { answer.assume_init() }.st_size as u64)
 }
 
+/// Whether every write to an open file is durable when it ends.
+pub(super) fn writes_through(descriptor: RawFd) -> io::Result<bool> {
+    // SAFETY: the call only reads the flags; a bad descriptor is an error.
+    match unsafe { libc::fcntl(descriptor, libc::F_GETFL) } {
+        -1 => Err(io::Error::last_os_error()),
+        flags => Ok(flags & libc::O_DSYNC == libc::O_DSYNC),
+    }
+}
+
 /// Whether the file lies in memory, where O_DIRECT is refused or silently does nothing.
 pub(super) fn is_in_memory(file: &File) -> io::Result<bool> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();

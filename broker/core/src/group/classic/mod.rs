@@ -66,6 +66,7 @@ pub use effects::{
     Answer, Effects, JoinAnswer, JoinedMember, LeaveAnswer, LeftMember, Persist, PersistId, SyncAnswer,
     Ticket, Transition,
 };
+pub use memory::Growth;
 pub use migrate::MigratingMember;
 pub use record::{GroupRecord, MemberRecord};
 pub use request::{Identity, JoinRequest, LeavingMember, Protocol, SyncRequest};

@@ -8,6 +8,9 @@ use uuid::Uuid;
 
 use super::config::ClassicConfig;
 
+/// Of a member's client or instance id, so much stands in its member id.
+const ID_PREFIX_BYTES_MAX: usize = 32_000;
+
 /// From this version of JoinGroup on a dynamic member first learns its id, and joins with it (KIP-394).
 const JOIN_NEEDS_MEMBER_ID: i16 = 4;
 /// From this version of JoinGroup on a leader may be told to skip the assignment (KIP-814).
@@ -89,7 +92,9 @@ impl JoinRequest {
     /// The id of a new member: its instance id or client id, and the random part.
     pub(in crate::group) fn new_member_id(&self) -> Rc<str> {
         let prefix = self.instance_id.as_ref().unwrap_or(&self.client_id);
-        format!("{prefix}-{}", self.random).into()
+        // The id must fit a string of the protocol, in every answer that names it.
+        let cut = prefix.floor_char_boundary(ID_PREFIX_BYTES_MAX);
+        format!("{}-{}", &prefix[..cut], self.random).into()
     }
 }
 

@@ -160,6 +160,12 @@ impl ClusterImage {
             return Err(ApplyError::UnknownTopic(new.name.clone()));
         };
         let current = topic.partitions.len();
+        if topic_name::is_internal(&new.name) {
+            return Err(ApplyError::InvalidPartitions(format!(
+                "topic '{}' keeps its {current} partitions: what it holds is found by their number",
+                new.name
+            )));
+        }
         let total = usize::try_from(new.total).unwrap_or_default();
         if total <= current {
             let relation = if total == current {
