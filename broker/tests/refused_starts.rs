@@ -10,6 +10,20 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+/// One shard with as little memory as it may have, on free ports.
+const SMALL: [&str; 10] = [
+    "--data-dir",
+    "data",
+    "--shards",
+    "1",
+    "--port",
+    "0",
+    "--http-port",
+    "0",
+    "--set",
+    "strandline.memory.bytes=33554432",
+];
+
 fn strandline(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strandline"));
     command
@@ -229,17 +243,7 @@ fn a_checked_configuration_starts() {
         let line = refused(root.path(), &[arguments, &["--check-config"]].concat());
         assert!(line.contains(text), "{arguments:?}: {line}");
     }
-    let least = [
-        "--data-dir",
-        "data",
-        "--shards",
-        "1",
-        "--port",
-        "0",
-        "--http-port",
-        "0",
-        "--set",
-        "strandline.memory.bytes=33554432",
+    let limits = [
         "--set",
         "strandline.journal.bytes=524288",
         "--set",
@@ -247,6 +251,7 @@ fn a_checked_configuration_starts() {
         "--set",
         "strandline.shard.ring.depth=32",
     ];
+    let least = [&SMALL[..], &limits].concat();
     let checked = run(root.path(), &[&least[..], &["--check-config"]].concat());
     assert_eq!(checked.status.code(), Some(0));
     stop(served(root.path(), &least));
@@ -332,21 +337,9 @@ fn checking_and_printing_touch_nothing() {
 #[test]
 fn a_second_process_is_refused_and_the_first_stops_cleanly() {
     let root = tempfile::tempdir().unwrap();
-    let small = [
-        "--data-dir",
-        "data",
-        "--shards",
-        "1",
-        "--port",
-        "0",
-        "--http-port",
-        "0",
-        "--set",
-        "strandline.memory.bytes=33554432",
-    ];
-    let first = served(root.path(), &small);
-    assert!(refused(root.path(), &small).contains("another process has it open"));
-    let other_node = [&small[..], &["--node-id", "2"]].concat();
+    let first = served(root.path(), &SMALL);
+    assert!(refused(root.path(), &SMALL).contains("another process has it open"));
+    let other_node = [&SMALL[..], &["--node-id", "2"]].concat();
     assert!(refused(root.path(), &other_node).contains("it belongs to node 1"));
     stop(first);
 }

@@ -105,12 +105,10 @@ impl<D: Disk> Coordinator<D> {
         now_ms: i64,
     ) {
         while !effects.persists.is_empty() {
-            let behind = shard.groups.behind_wall_ms(&shard.runtime);
             for persist in std::mem::take(&mut effects.persists) {
                 let mut value = persist.record;
-                value.state_since_ms = value
-                    .state_since_ms
-                    .map(|since_ms| since_ms.saturating_add(behind));
+                let to_wall = |since_ms| shard.groups.to_wall_ms(&shard.runtime, since_ms);
+                value.state_since_ms = value.state_since_ms.map(to_wall);
                 let record = OffsetsRecord::Group {
                     group: name.to_owned(),
                     value: Some(value),

@@ -15,9 +15,6 @@ use super::Coordinator;
 use super::coordinator::State;
 use crate::shard::Shard;
 
-/// Records that go into one batch: well below any limit on a batch.
-pub(super) const RECORDS_PER_BATCH: usize = 1_000;
-
 /// Looks for what has expired, again and again.
 pub(crate) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>) {
     let interval = Duration::from_millis(shard.groups.settings.retention_check_interval_ms);
@@ -49,13 +46,12 @@ fn expire_group<R: Runtime, D: Disk>(
     coordinator: &Rc<Coordinator<D>>,
     name: &Rc<str>,
 ) {
-    let (mut records, all) = {
+    let (records, all) = {
         let groups = coordinator.groups.borrow();
         let Some(group) = groups.get(name) else { return };
         let base = match group.machine.offset_expiry() {
             OffsetExpiry::Since(moment) => {
-                let behind = shard.groups.behind_wall_ms(&shard.runtime);
-                ExpiryBase::Moment(moment.saturating_add(behind))
+                ExpiryBase::Moment(shard.groups.to_wall_ms(&shard.runtime, moment))
             }
             OffsetExpiry::SinceCommit => ExpiryBase::Commit,
             OffsetExpiry::Never => ExpiryBase::Never,
@@ -90,13 +86,9 @@ fn expire_group<R: Runtime, D: Disk>(
             "offsets of the group have expired"
         );
     }
-    while !records.is_empty() {
-        let rest = records.split_off(records.len().min(RECORDS_PER_BATCH));
-        if coordinator.append(shard, &records).is_err() {
-            // Looked for again at the next round.
-            return;
-        }
-        records = rest;
+    if coordinator.append_all(shard, &records).is_err() {
+        // Looked for again at the next round.
+        return;
     }
     if all {
         coordinator.remove(name);
@@ -157,12 +149,8 @@ fn forget_gone_of<R: Runtime, D: Disk>(
         gone.map(|(topic, partition, _)| tombstone(name, topic, partition))
             .collect()
     };
-    for batch in records.chunks(RECORDS_PER_BATCH) {
-        if coordinator.append(shard, batch).is_err() {
-            // They stay until the partition is replayed the next time; nobody is told of them meanwhile.
-            return;
-        }
-    }
+    // Those that fail stay until the partition is replayed the next time; nobody is told of them meanwhile.
+    let _ = coordinator.append_all(shard, &records);
 }
 
 fn is_gone(image: &ClusterImage, topic: &str, partition: i32, offset: &CommittedOffset) -> bool {

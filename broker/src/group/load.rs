@@ -157,13 +157,9 @@ async fn enter_groups<R: Runtime, D: Disk>(
         if coordinator.state() != State::Loading {
             return;
         }
-        let behind = shard.groups.behind_wall_ms(&shard.runtime);
-        record.state_since_ms = record.state_since_ms.map(|since_ms| match since_ms {
-            // Not known.
-            ..0 => since_ms,
-            // A wall clock that was set back since does not make it unknown.
-            _ => since_ms.saturating_sub(behind).max(0),
-        });
+        // Below zero it is not known.
+        let known = record.state_since_ms.filter(|since_ms| *since_ms >= 0);
+        record.state_since_ms = known.map(|since_ms| shard.groups.of_wall_ms(&shard.runtime, since_ms));
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let mut effects = Effects::default();
         let machine = ClassicGroup::load(shard.groups.classic.clone(), &record, now_ms, &mut effects);

@@ -86,8 +86,17 @@ impl<D: Disk> Groups<D> {
             .saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
     }
 
-    /// What the wall clock shows beyond the time of groups: a moment that outlives the process is kept in the wall clock's.
-    pub(crate) fn behind_wall_ms<R: Runtime>(&self, runtime: &R) -> i64 {
+    /// A moment of groups' time by the wall clock of now: so is one kept that outlives the process.
+    pub(crate) fn to_wall_ms<R: Runtime>(&self, runtime: &R, moment_ms: i64) -> i64 {
+        moment_ms.saturating_add(self.behind_wall_ms(runtime))
+    }
+
+    /// The reverse, never before 1970: a wall clock that was set back does not make a moment unknown.
+    pub(crate) fn of_wall_ms<R: Runtime>(&self, runtime: &R, wall_ms: i64) -> i64 {
+        wall_ms.saturating_sub(self.behind_wall_ms(runtime)).max(0)
+    }
+
+    fn behind_wall_ms<R: Runtime>(&self, runtime: &R) -> i64 {
         runtime.wall_clock_ms().saturating_sub(self.now_ms(runtime.now()))
     }
 

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use strandline_core::group::code_of_failed_append;
 use strandline_core::group::offsets::{OFFSETS_TOPIC, OffsetsRecord};
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
@@ -14,6 +15,8 @@ use super::Coordinator;
 use crate::handlers::produce::code_of;
 use crate::shard::{AckWaiter, Acks, RecordsAck, Shard};
 
+/// Records that go into one batch: well below any limit on a batch.
+pub(super) const RECORDS_PER_BATCH: usize = 1_000;
 /// About what a record takes in a batch beside its key and value.
 const RECORD_BYTES: usize = 32;
 
@@ -47,10 +50,26 @@ impl<D: Disk> Coordinator<D> {
             shard
                 .refusals
                 .log(now, api, code, &OFFSETS_TOPIC, self.partition.number, reason);
-            client_code(code)
+            code_of_failed_append(code)
         })?;
         self.apply(records);
         self.appended_end.set(end);
+        Ok(end)
+    }
+
+    /// Appends records that may be too many for one batch, and enters them as they are appended; the offset behind the last.
+    ///
+    /// # Errors
+    /// The code for the client: some were not appended.
+    pub(super) fn append_all<R: Runtime>(
+        &self,
+        shard: &Shard<R, D>,
+        records: &[OffsetsRecord],
+    ) -> Result<i64, ErrorCode> {
+        let mut end = 0;
+        for batch in records.chunks(RECORDS_PER_BATCH) {
+            end = self.append(shard, batch)?;
+        }
         Ok(end)
     }
 
@@ -126,7 +145,7 @@ impl<D: Disk> Coordinator<D> {
     /// # Errors
     /// The code for the client: it will not be, as far as this shard knows.
     pub(super) async fn durable(&self, end: i64) -> Result<(), ErrorCode> {
-        self.wait(end).wait().await.map_err(client_code)
+        self.wait(end).wait().await.map_err(code_of_failed_append)
     }
 
     /// The same, no longer than a commit may take.
@@ -141,7 +160,7 @@ impl<D: Disk> Coordinator<D> {
         let ack = self.wait(end);
         let at = shard.runtime.now() + commit_timeout(shard);
         let _deadline = shard.deadlines.register(at, ack.clone());
-        ack.wait().await.map_err(client_code)
+        ack.wait().await.map_err(code_of_failed_append)
     }
 
     fn wait(&self, end: i64) -> Rc<RecordsAck> {
@@ -183,19 +202,4 @@ pub(super) fn batch_bytes_max<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> usize
 
 fn commit_timeout<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Duration {
     Duration::from_millis(shard.groups.settings.commit_timeout_ms)
-}
-
-/// What a group's client is told where a producer is told `code`, as in Kafka.
-fn client_code(code: ErrorCode) -> ErrorCode {
-    match code {
-        ErrorCode::UnknownTopicOrPartition
-        | ErrorCode::NotEnoughReplicas
-        | ErrorCode::NotEnoughReplicasAfterAppend
-        | ErrorCode::RequestTimedOut => ErrorCode::CoordinatorNotAvailable,
-        ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => ErrorCode::NotCoordinator,
-        ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge | ErrorCode::InvalidFetchSize => {
-            ErrorCode::UnknownServerError
-        }
-        other => other,
-    }
 }

@@ -11,3 +11,21 @@
 pub mod classic;
 pub mod consumer;
 pub mod offsets;
+
+use strandline_wire::ErrorCode;
+
+/// What a group's client is told where a producer would be told `code`: the record was not appended, or is not known to be
+/// durable. As in Kafka.
+pub fn code_of_failed_append(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::UnknownTopicOrPartition
+        | ErrorCode::NotEnoughReplicas
+        | ErrorCode::NotEnoughReplicasAfterAppend
+        | ErrorCode::RequestTimedOut => ErrorCode::CoordinatorNotAvailable,
+        ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => ErrorCode::NotCoordinator,
+        ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge | ErrorCode::InvalidFetchSize => {
+            ErrorCode::UnknownServerError
+        }
+        other => other,
+    }
+}

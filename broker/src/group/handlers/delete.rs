@@ -15,7 +15,8 @@ use strandline_wire::messages::delete_groups_response::{DeletableGroupResult, De
 
 use crate::connection::{Answer, Close};
 use crate::group::Coordinator;
-use crate::group::expiry::{RECORDS_PER_BATCH, tombstone};
+use crate::group::expiry::tombstone;
+use crate::group::write::RECORDS_PER_BATCH;
 use crate::handlers::Request;
 
 pub(crate) async fn serve<R: Runtime, D: Disk>(
@@ -75,10 +76,7 @@ fn delete_now<R: Runtime, D: Disk>(
         group: group.to_string(),
         value: None,
     });
-    let mut end = 0;
-    for batch in records.chunks(RECORDS_PER_BATCH) {
-        end = coordinator.append(shard, batch)?;
-    }
+    let end = coordinator.append_all(shard, &records)?;
     if let Some(mut removed) = coordinator.remove(group) {
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let mut effects = Effects::default();

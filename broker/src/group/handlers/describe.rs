@@ -11,7 +11,7 @@ use strandline_wire::messages::describe_groups_response::{
     DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
 };
 
-use super::text;
+use super::{ANSWER_BYTES_MAX, answer_too_large, text};
 use crate::connection::{Answer, Close};
 use crate::handlers::Request;
 
@@ -21,8 +21,6 @@ const VERSION_WITH_INSTANCE: i16 = 4;
 const VERSION_WITH_UNKNOWN_GROUPS: i16 = 6;
 /// Read, delete, describe, and both of configurations: bits by Kafka's operation codes.
 const OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
-/// What an answer takes at most while it is made.
-const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// A member of an answer beside its bytes, as it stands in memory.
 const MEMBER_BYTES: usize = size_of::<DescribedGroupMember>() + 256;
 /// Not asked for.
@@ -47,9 +45,8 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
         match room.checked_sub(bytes) {
             Some(left) => room = left,
             None => {
-                let reason = "the answer would be larger than an answer may be: ask for fewer groups";
-                request.refused(ErrorCode::UnknownServerError, &group.as_str(), -1, reason);
-                described = DescribedGroup::default().with_error_code(ErrorCode::UnknownServerError.code());
+                let code = answer_too_large(request, &group);
+                described = DescribedGroup::default().with_error_code(code.code());
             }
         }
         let operations = match described.error_code {

@@ -11,7 +11,8 @@ use strandline_wire::messages::offset_delete_response::{
 };
 
 use crate::connection::{Answer, Close};
-use crate::group::expiry::{RECORDS_PER_BATCH, tombstone};
+use crate::group::expiry::tombstone;
+use crate::group::write::RECORDS_PER_BATCH;
 use crate::handlers::Request;
 
 /// The codes of a topic's partitions, in the request's order.
@@ -84,10 +85,7 @@ async fn delete<R: Runtime, D: Disk>(
         codes.collect()
     };
     dedup(&mut records);
-    let mut end = 0;
-    for batch in records.chunks(RECORDS_PER_BATCH) {
-        end = coordinator.append(shard, batch)?;
-    }
+    let end = coordinator.append_all(shard, &records)?;
     coordinator.durable_in_time(shard, end).await?;
     Ok(codes)
 }

@@ -16,7 +16,7 @@ use strandline_wire::messages::offset_fetch_response::{
 use strandline_wire::offsets_by_id::{self, FIRST_VERSION_BY_ID};
 use strandline_wire::{ErrorCode, Uuid};
 
-use super::text;
+use super::{ANSWER_BYTES_MAX, answer_too_large, text};
 use crate::connection::{Answer, Close};
 use crate::group::Coordinator;
 use crate::handlers::Request;
@@ -26,8 +26,6 @@ const VERSION_WITH_CODE: i16 = 2;
 /// From this version on a request has several groups.
 const VERSION_WITH_GROUPS: i16 = 8;
 const VERSION_WITH_LEADER_EPOCH: i16 = 5;
-/// What an answer takes at most while it is made: a quarter of a million partitions.
-const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// A partition of an answer beside its metadata, as it stands in memory.
 const PARTITION_BYTES: usize = size_of::<OffsetFetchResponsePartitions>() + 32;
 /// Nothing is committed.
@@ -105,9 +103,7 @@ async fn fetch<R: Runtime, D: Disk>(
         None => everything(&coordinator, &image, group, ids.is_some(), room),
     };
     let Some(topics) = topics else {
-        let reason = "the answer would be larger than an answer may be: ask for fewer groups or partitions";
-        request.refused(ErrorCode::UnknownServerError, &group, -1, reason);
-        return Err(ErrorCode::UnknownServerError);
+        return Err(answer_too_large(request, group));
     };
     // What is told is what a restart would tell: it was looked up first, and what was appended by then is waited for.
     let durable = coordinator

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use strandline_wire::ErrorCode;
 
+use super::super::code_of_failed_append;
 use super::ClassicGroup;
 use super::effects::{Answer, Effects, LeaveAnswer, Persist, PersistId, SyncAnswer, Ticket};
 use super::members::{Member, Seat};
@@ -112,7 +113,7 @@ impl ClassicGroup {
         let Some(purpose) = self.persists.remove(&id) else {
             return;
         };
-        match (purpose, result.map_err(answer_to_failed_append)) {
+        match (purpose, result.map_err(code_of_failed_append)) {
             (Purpose::Assignment(assignments), Ok(())) => self.stabilize(assignments, now_ms, effects),
             (Purpose::Assignment(_), Err(error)) => {
                 self.fail_syncs(error, now_ms, effects);
@@ -213,20 +214,6 @@ impl ClassicGroup {
         self.has_record = true;
         self.persists.insert(id, purpose);
         effects.persists.push(Persist { id, record });
-    }
-}
-
-/// What a client is told of an append that failed.
-fn answer_to_failed_append(error: ErrorCode) -> ErrorCode {
-    match error {
-        ErrorCode::UnknownTopicOrPartition | ErrorCode::NotEnoughReplicas | ErrorCode::RequestTimedOut => {
-            ErrorCode::CoordinatorNotAvailable
-        }
-        ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => ErrorCode::NotCoordinator,
-        ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge | ErrorCode::InvalidFetchSize => {
-            ErrorCode::UnknownServerError
-        }
-        other => other,
     }
 }
 
