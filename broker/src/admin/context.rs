@@ -1,5 +1,6 @@
 //! What an admin handler works with.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub struct AdminContext<'a> {
     pub control: &'a ControlClient,
     /// Reads come from here: a request sees the changes it made itself.
     pub images: &'a ImageSlot,
+    /// The topic of groups' offsets that every shard is known to serve, if one is.
+    pub offsets_topic: &'a Cell<Option<Uuid>>,
     /// A random number, from the shard's runtime: new topics get their ids from it.
     pub random: &'a dyn Fn() -> u64,
 }

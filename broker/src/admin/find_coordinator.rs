@@ -12,7 +12,7 @@ use strandline_wire::messages::find_coordinator_response::{Coordinator, FindCoor
 use strandline_wire::protocol::StrBytes;
 use strandline_wire::{ErrorCode, messages};
 
-use super::context::AdminContext;
+use super::context::{AdminContext, shard_timeout};
 use super::text::{Refusal, string};
 use super::topology::address;
 use super::{create_topics, new_topics};
@@ -69,12 +69,25 @@ pub async fn handle(
     FindCoordinatorResponse::default().with_coordinators(coordinators.collect())
 }
 
-/// An image that has the topic; created if it is missing.
+/// An image that has the topic, created if it is missing, once every shard serves it: whoever was sent to a shard that does
+/// not know yet what it coordinates would be told to look elsewhere.
 async fn with_offsets_topic(context: &AdminContext<'_>) -> Result<Arc<ClusterImage>, Refusal> {
-    let image = context.image();
-    if image.topic_by_name(OFFSETS_TOPIC).is_some() {
-        return Ok(image);
+    let mut image = context.image();
+    if image.topic_by_name(OFFSETS_TOPIC).is_none() {
+        create(context).await?;
+        image = context.image();
     }
+    let id = image.topic_by_name(OFFSETS_TOPIC).map(|topic| topic.id);
+    if id.is_some() && context.offsets_topic.get() != id {
+        // After the timeout it goes on as it is: the client asks again.
+        let settled = context.control.settled(shard_timeout(CREATION_TIMEOUT_MS)).await;
+        settled.map_err(|error| Refusal::new(ErrorCode::CoordinatorNotAvailable, error.to_string()))?;
+        context.offsets_topic.set(id);
+    }
+    Ok(image)
+}
+
+async fn create(context: &AdminContext<'_>) -> Result<(), Refusal> {
     let topics = vec![new_topics::automatic(context, OFFSETS_TOPIC)];
     let command = Command::CreateTopics { topics };
     let decided = create_topics::decide(context, command, false, CREATION_TIMEOUT_MS).await;
@@ -89,7 +102,7 @@ async fn with_offsets_topic(context: &AdminContext<'_>) -> Result<Arc<ClusterIma
             let text = format!("{OFFSETS_TOPIC} could not be created: {}", refusal.text);
             Err(Refusal::new(ErrorCode::CoordinatorNotAvailable, text))
         }
-        _ => Ok(context.image()),
+        _ => Ok(()),
     }
 }
 

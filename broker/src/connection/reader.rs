@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use futures_util::future::{Either, select};
 use strandline_runtime::{Monotonic, ReadHalf, Runtime};
 use strandline_storage::disk::Disk;
@@ -238,8 +237,7 @@ impl<R: Runtime, D: Disk, H: ReadHalf> Reader<R, D, H> {
                 .await?
         } else {
             // Unlike a fetch, it may refer to its body until it is answered.
-            let _held = shard.receive.hold(body.len());
-            let body = Bytes::copy_from_slice(body);
+            let body = shard.receive.hold(body);
             self.buffer.consume(SIZE_PREFIX + length);
             connection.room_for_answer(&shard, body.len()).await?;
             self.while_reading(Box::pin(handlers::serve(&request, body)))

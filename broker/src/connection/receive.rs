@@ -9,6 +9,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use bytes::Bytes;
+use send_wrapper::SendWrapper;
 use strandline_runtime::Monotonic;
 use strandline_runtime::local::Event;
 use strandline_storage::{MemoryBudget, Reservation};
@@ -96,13 +98,15 @@ impl ReceivePool {
             .unwrap_or_else(|| self.budget.charge(bytes))
     }
 
-    /// Counts `bytes` that left a buffer and are still in use.
-    pub(crate) fn hold(self: &Rc<Self>, bytes: usize) -> Held {
-        self.used.set(self.used.get() + bytes);
-        Held {
+    /// A copy of a request's body, counted here until its last reference is dropped: a request that waits for something
+    /// keeps only what it still refers to.
+    pub(crate) fn hold(self: &Rc<Self>, body: &[u8]) -> Bytes {
+        self.used.set(self.used.get() + body.len());
+        Bytes::from_owner(Held(SendWrapper::new(HeldBody {
             pool: self.clone(),
-            reservation: self.budget.charge(bytes as u64),
-        }
+            reservation: self.budget.charge(body.len() as u64),
+            bytes: body.into(),
+        })))
     }
 
     fn is_beyond(&self, id: u64) -> bool {
@@ -125,13 +129,23 @@ impl ReceivePool {
     }
 }
 
-/// A request's bytes outside of its connection's buffer: receive memory like those in it.
-pub(crate) struct Held {
+/// A request's bytes outside of its connection's buffer: receive memory like those in it. They stay on their shard, which
+/// [`Bytes`] cannot know.
+struct Held(SendWrapper<HeldBody>);
+
+struct HeldBody {
     pool: Rc<ReceivePool>,
     reservation: Reservation,
+    bytes: Box<[u8]>,
 }
 
-impl Drop for Held {
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
+
+impl Drop for HeldBody {
     fn drop(&mut self) {
         self.pool.give_back(self.reservation.bytes() as usize);
     }
@@ -397,13 +411,16 @@ mod tests {
     #[test]
     fn what_left_a_buffer_still_counts() {
         let pool = ReceivePool::new(MemoryBudget::new(1 << 30), 2 * INITIAL_BYTES);
-        let held = pool.hold(2 * INITIAL_BYTES);
+        let held = pool.hold(&[7; 2 * INITIAL_BYTES]);
+        let part = held.slice(1..2);
+        drop(held);
         let mut first = ReceiveBuffer::new(pool.clone(), 1);
         // One goes on beyond the limit; the next waits for what is held.
         assert!(fill(&mut first, 100, 1));
         let mut second = ReceiveBuffer::new(pool.clone(), 2);
         assert!(!fill(&mut second, 100, 2));
-        drop(held);
+        assert_eq!(part, [7][..]);
+        drop(part);
         assert_eq!(pool.used.get(), INITIAL_BYTES);
         assert!(fill(&mut second, 100, 2));
     }

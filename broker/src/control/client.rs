@@ -19,8 +19,8 @@ const REPORTS_PER_SHARD: usize = 8;
 /// A change of metadata that waits to be committed.
 #[derive(Debug)]
 pub struct Proposal {
-    /// What to decide.
-    pub command: Command,
+    /// What to decide; `None` only waits for the shards.
+    pub command: Option<Command>,
     /// How long to wait for the shards once it is committed.
     pub timeout: Duration,
     /// Takes apply's answer.
@@ -113,6 +113,18 @@ impl ControlClient {
     /// # Errors
     /// [`ControlError`] if it was not committed, or may not have been because the node stops.
     pub async fn propose(&self, command: Command, timeout: Duration) -> Result<Answer, ControlError> {
+        self.ask(Some(command), timeout).await
+    }
+
+    /// Waits until every shard serves by all that is committed now, but no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`ControlError`] if the node stops, or too many wait.
+    pub async fn settled(&self, timeout: Duration) -> Result<(), ControlError> {
+        self.ask(None, timeout).await.map(drop)
+    }
+
+    async fn ask(&self, command: Option<Command>, timeout: Duration) -> Result<Answer, ControlError> {
         let (reply, answer) = oneshot::channel();
         self.proposals
             .send(Proposal {

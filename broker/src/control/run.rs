@@ -4,6 +4,7 @@
 //! serves by that image; its brokers are unfenced; and at the end every shard is stopped before the quorum is.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::future::{Either, FutureExt, pending, select};
 use strandline_core::metadata::{Answer, BrokerEpoch, Command, MetadataOffset, NodeId, NodeRegistration};
@@ -119,6 +120,9 @@ struct State<R, Q> {
     images: ImageSlot,
     failure: Option<NodeFailure>,
 }
+
+/// How long a proposer waits for the shards, and where its answer goes.
+type Waiter = (Duration, oneshot::Sender<Result<Answer, ControlError>>);
 
 enum Event {
     Proposal(Proposal),
@@ -275,26 +279,49 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             return;
         }
         let mut first = self.quorum.image().offset();
-        let (commands, waiters): (Vec<_>, Vec<_>) = proposals
-            .into_iter()
-            .map(|proposal| (proposal.command, (proposal.timeout, proposal.reply)))
-            .unzip();
-        match self.commit(commands).await {
-            Ok(answers) => {
-                let now = self.runtime.now();
-                for ((timeout, reply), answer) in waiters.into_iter().zip(answers) {
-                    first = MetadataOffset(first.0 + 1);
-                    match timeout.is_zero() {
-                        true => drop(reply.send(Ok(answer))),
-                        false => self.waiting.add(first, now + timeout, answer, reply),
+        let (mut commands, mut waiters, mut settling) = (Vec::new(), Vec::new(), Vec::new());
+        for Proposal {
+            command,
+            timeout,
+            reply,
+        } in proposals
+        {
+            match command {
+                Some(command) => {
+                    commands.push(command);
+                    waiters.push((timeout, reply));
+                }
+                None => settling.push((timeout, reply)),
+            }
+        }
+        if !commands.is_empty() {
+            match self.commit(commands).await {
+                Ok(answers) => {
+                    for (waiter, answer) in waiters.into_iter().zip(answers) {
+                        first = MetadataOffset(first.0 + 1);
+                        self.wait(first, waiter, answer);
+                    }
+                }
+                Err(error) => {
+                    for (_, reply) in waiters {
+                        let _ = reply.send(Err(error.clone()));
                     }
                 }
             }
-            Err(error) => {
-                for (_, reply) in waiters {
-                    let _ = reply.send(Err(error.clone()));
-                }
-            }
+        }
+        for waiter in settling {
+            self.wait(first, waiter, Answer::Whole(Ok(())));
+        }
+        self.waiting.applied(self.shards.applied_by_all());
+    }
+
+    /// Answers once every shard serves by what is committed at `offset`.
+    fn wait(&mut self, offset: MetadataOffset, (timeout, reply): Waiter, answer: Answer) {
+        match timeout.is_zero() {
+            true => drop(reply.send(Ok(answer))),
+            false => self
+                .waiting
+                .add(offset, self.runtime.now() + timeout, answer, reply),
         }
     }
 

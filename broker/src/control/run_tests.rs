@@ -158,6 +158,21 @@ fn a_created_topic_is_answered_once_every_shard_serves_it() {
                 "{seen:?}"
             );
 
+            // Who did not create it can wait for it as well: FindCoordinator named shards that did not know their topic yet.
+            client.propose(create("s", 9), Duration::ZERO).await.unwrap();
+            let served = || {
+                let offset = node.images.latest().offset().0;
+                seen.borrow()
+                    .values()
+                    .all(|offsets| offsets.last() == Some(&offset))
+            };
+            assert!(!served());
+            client.settled(Duration::from_secs(1)).await.unwrap();
+            assert!(served());
+            let before = runtime.now();
+            client.settled(Duration::from_secs(1)).await.unwrap();
+            assert_eq!(runtime.now(), before, "nothing is left to wait for");
+
             // A shard that lags beyond the time given holds nobody up.
             let before = runtime.now();
             client.propose(create("u", 7), LAG).await.unwrap();

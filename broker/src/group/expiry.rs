@@ -13,6 +13,7 @@ use strandline_storage::disk::Disk;
 
 use super::Coordinator;
 use super::coordinator::State;
+use super::write::bytes_of;
 use crate::shard::Shard;
 
 /// Looks for what has expired, again and again.
@@ -36,46 +37,20 @@ async fn expire<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, coordinator: &Rc<C
         if coordinator.state() != State::Active {
             return;
         }
-        expire_group(shard, coordinator, &name);
+        expire_group(shard, coordinator, &name).await;
         shard.runtime.yield_if_needed().await;
     }
 }
 
-fn expire_group<R: Runtime, D: Disk>(
+async fn expire_group<R: Runtime, D: Disk>(
     shard: &Rc<Shard<R, D>>,
     coordinator: &Rc<Coordinator<D>>,
     name: &Rc<str>,
 ) {
-    let (records, all) = {
-        let groups = coordinator.groups.borrow();
-        let Some(group) = groups.get(name) else { return };
-        let base = match group.machine.offset_expiry() {
-            OffsetExpiry::Since(moment) => {
-                ExpiryBase::Moment(shard.groups.to_wall_ms(&shard.runtime, moment))
-            }
-            OffsetExpiry::SinceCommit => ExpiryBase::Commit,
-            OffsetExpiry::Never => ExpiryBase::Never,
-        };
-        let offsets = coordinator.offsets.borrow();
-        let (expired, all) = offsets.expired(
-            name,
-            base,
-            |topic| group.machine.is_subscribed_to(topic),
-            shard.runtime.wall_clock_ms(),
-            shard.groups.settings.retention_ms,
-        );
-        let gone = all && group.machine.is_idle();
-        let mut records: Vec<_> = expired
-            .into_iter()
-            .map(|(topic, partition)| tombstone(name, &topic, partition))
-            .collect();
-        if gone && group.machine.has_record() {
-            records.push(OffsetsRecord::Group {
-                group: name.to_string(),
-                value: None,
-            });
-        }
-        (records, gone)
+    let look = || expired(shard, coordinator, name);
+    let Some((records, all)) = with_room(shard, coordinator, look, |(records, _)| bytes_of(records)).await
+    else {
+        return;
     };
     if !records.is_empty() {
         tracing::info!(
@@ -93,6 +68,55 @@ fn expire_group<R: Runtime, D: Disk>(
     if all {
         coordinator.remove(name);
     }
+}
+
+/// What `look` finds, once there is room for the `bytes` that it takes; `None` if nothing, or if there is no room in time.
+/// After a wait it looks again: what it found may be gone, and no more than was asked for is taken.
+async fn with_room<R: Runtime, D: Disk, T>(
+    shard: &Rc<Shard<R, D>>,
+    coordinator: &Rc<Coordinator<D>>,
+    look: impl Fn() -> Option<T>,
+    bytes: impl Fn(&T) -> usize,
+) -> Option<T> {
+    let wanted = bytes(&look()?);
+    coordinator.admit(shard, wanted).await.ok()?;
+    let found = look().filter(|found| bytes(found) <= wanted)?;
+    (coordinator.state() == State::Active).then_some(found)
+}
+
+/// The records that take a group's expired offsets away, and whether nothing is left of it; `None` if nothing is to be done.
+fn expired<R: Runtime, D: Disk>(
+    shard: &Rc<Shard<R, D>>,
+    coordinator: &Rc<Coordinator<D>>,
+    name: &Rc<str>,
+) -> Option<(Vec<OffsetsRecord>, bool)> {
+    let groups = coordinator.groups.borrow();
+    let group = groups.get(name)?;
+    let base = match group.machine.offset_expiry() {
+        OffsetExpiry::Since(moment) => ExpiryBase::Moment(shard.groups.to_wall_ms(&shard.runtime, moment)),
+        OffsetExpiry::SinceCommit => ExpiryBase::Commit,
+        OffsetExpiry::Never => ExpiryBase::Never,
+    };
+    let offsets = coordinator.offsets.borrow();
+    let (expired, all) = offsets.expired(
+        name,
+        base,
+        |topic| group.machine.is_subscribed_to(topic),
+        shard.runtime.wall_clock_ms(),
+        shard.groups.settings.retention_ms,
+    );
+    let gone = all && group.machine.is_idle();
+    let mut records: Vec<_> = expired
+        .into_iter()
+        .map(|(topic, partition)| tombstone(name, &topic, partition))
+        .collect();
+    if gone && group.machine.has_record() {
+        records.push(OffsetsRecord::Group {
+            group: name.to_string(),
+            value: None,
+        });
+    }
+    (gone || !records.is_empty()).then_some((records, gone))
 }
 
 /// Forgets the offsets of topics that were deleted.
@@ -129,28 +153,31 @@ pub(super) fn forget_gone<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, coordina
             if coordinator.state() != State::Active {
                 return;
             }
-            forget_gone_of(&shard, &coordinator, &name);
+            let look = || gone_of(&shard, &coordinator, &name);
+            if let Some(records) = with_room(&shard, &coordinator, look, |records| bytes_of(records)).await {
+                // Those that fail stay until the partition is replayed the next time; nobody is told of them meanwhile.
+                let _ = coordinator.append_all(&shard, &records);
+            }
             shard.runtime.yield_if_needed().await;
         }
     });
 }
 
-fn forget_gone_of<R: Runtime, D: Disk>(
+/// The records that take away a group's offsets whose topic or partition is gone; `None` if there is none.
+fn gone_of<R: Runtime, D: Disk>(
     shard: &Rc<Shard<R, D>>,
     coordinator: &Rc<Coordinator<D>>,
     name: &str,
-) {
+) -> Option<Vec<OffsetsRecord>> {
     let image = shard.image();
-    let records: Vec<_> = {
-        let offsets = coordinator.offsets.borrow();
-        let gone = offsets
-            .of_group(name)
-            .filter(|(topic, partition, offset)| is_gone(&image, topic, *partition, offset));
-        gone.map(|(topic, partition, _)| tombstone(name, topic, partition))
-            .collect()
-    };
-    // Those that fail stay until the partition is replayed the next time; nobody is told of them meanwhile.
-    let _ = coordinator.append_all(shard, &records);
+    let offsets = coordinator.offsets.borrow();
+    let gone = offsets
+        .of_group(name)
+        .filter(|(topic, partition, offset)| is_gone(&image, topic, *partition, offset));
+    let records: Vec<_> = gone
+        .map(|(topic, partition, _)| tombstone(name, topic, partition))
+        .collect();
+    (!records.is_empty()).then_some(records)
 }
 
 fn is_gone(image: &ClusterImage, topic: &str, partition: i32, offset: &CommittedOffset) -> bool {

@@ -30,7 +30,7 @@ use strandline_core::metadata::ClusterImage;
 use strandline_runtime::{Monotonic, Queue, Runtime};
 use strandline_storage::MemoryBudget;
 use strandline_storage::disk::Disk;
-use strandline_wire::ErrorCode;
+use strandline_wire::{ErrorCode, Uuid};
 
 pub(crate) use coordinator::Coordinator;
 pub(crate) use expiry::run as expire_offsets;
@@ -46,6 +46,8 @@ pub(crate) struct Groups<D: Disk> {
     /// By number of the partition of `__consumer_offsets`.
     coordinators: RefCell<BTreeMap<i32, Rc<Coordinator<D>>>>,
     memory: Rc<GroupMemory>,
+    /// The topic of the offsets that every shard of the node is known to serve.
+    pub(crate) offsets_topic: Cell<Option<Uuid>>,
     /// Numbers for groups in memory, so that what one asked for is never told to a later one of its name.
     next_life: Cell<u64>,
     /// A reading of both clocks: groups count by the monotonic one, which nobody sets back.
@@ -73,6 +75,7 @@ impl<D: Disk> Groups<D> {
             }),
             coordinators: RefCell::default(),
             memory: Rc::new(GroupMemory::new(budget, bytes_max)),
+            offsets_topic: Cell::new(None),
             next_life: Cell::new(0),
             started,
             started_ms,

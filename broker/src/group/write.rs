@@ -15,10 +15,14 @@ use super::Coordinator;
 use crate::handlers::produce::code_of;
 use crate::shard::{AckWaiter, Acks, RecordsAck, Shard};
 
-/// Records that go into one batch: well below any limit on a batch.
-pub(super) const RECORDS_PER_BATCH: usize = 1_000;
-/// About what a record takes in a batch beside its key and value.
-const RECORD_BYTES: usize = 32;
+/// Records that go into one batch, and about what they may take: well below any limit on a batch. A record that takes more
+/// goes alone.
+const RECORDS_PER_BATCH: usize = 1_000;
+const BATCH_BYTES: usize = 256 << 10;
+/// About what a record takes in a batch beside the strings in it.
+const RECORD_BYTES: usize = 64;
+/// About what the record that takes an offset away takes beside its names.
+pub(super) const TOMBSTONE_BYTES: usize = RECORD_BYTES;
 
 impl<D: Disk> Coordinator<D> {
     /// Waits until the shard takes records of about `bytes`, no longer than a commit may.
@@ -66,8 +70,10 @@ impl<D: Disk> Coordinator<D> {
         shard: &Shard<R, D>,
         records: &[OffsetsRecord],
     ) -> Result<i64, ErrorCode> {
-        let mut end = 0;
-        for batch in records.chunks(RECORDS_PER_BATCH) {
+        let (mut end, mut rest) = (0, records);
+        while !rest.is_empty() {
+            let batch;
+            (batch, rest) = rest.split_at(count_of_batch(rest));
             end = self.append(shard, batch)?;
         }
         Ok(end)
@@ -178,16 +184,28 @@ impl<D: Disk> Coordinator<D> {
 
 /// About what records take in a batch.
 pub(super) fn bytes_of(records: &[OffsetsRecord]) -> usize {
-    let strings = |record: &OffsetsRecord| match record {
+    records.iter().map(bytes_of_record).sum()
+}
+
+fn bytes_of_record(record: &OffsetsRecord) -> usize {
+    let strings = match record {
         OffsetsRecord::Offset {
             group, topic, value, ..
         } => group.len() + topic.len() + value.as_ref().map_or(0, |value| value.metadata.len()),
-        _ => 0,
+        OffsetsRecord::Group { group, .. } => group.len(),
+        OffsetsRecord::Unknown(_) => 0,
     };
-    records
-        .iter()
-        .map(|record| RECORD_BYTES * 2 + strings(record))
-        .sum()
+    RECORD_BYTES + strings
+}
+
+/// How many of the first records go into one batch: at least one.
+fn count_of_batch(records: &[OffsetsRecord]) -> usize {
+    let mut bytes = 0;
+    let fits = records.iter().take(RECORDS_PER_BATCH).take_while(|record| {
+        bytes += bytes_of_record(record);
+        bytes <= BATCH_BYTES
+    });
+    fits.count().max(1)
 }
 
 /// What the records of one batch may take, before compression.
@@ -202,4 +220,20 @@ pub(super) fn batch_bytes_max<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> usize
 
 fn commit_timeout<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Duration {
     Duration::from_millis(shard.groups.settings.commit_timeout_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::expiry::tombstone;
+
+    #[test]
+    fn a_batch_ends_by_count_and_by_bytes() {
+        let records = |count: usize, name: usize| vec![tombstone(&"g".repeat(name), "t", 0); count];
+        assert_eq!(count_of_batch(&records(10, 5)), 10);
+        assert_eq!(count_of_batch(&records(5_000, 5)), RECORDS_PER_BATCH);
+        // A group's name may have 32,767 bytes.
+        assert_eq!(count_of_batch(&records(1_000, 32_000)), 8);
+        assert_eq!(count_of_batch(&records(2, 2 * BATCH_BYTES)), 1);
+    }
 }

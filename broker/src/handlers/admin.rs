@@ -33,6 +33,7 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
         config: &shard.config,
         control: &shard.control,
         images: &shard.images,
+        offsets_topic: &shard.groups.offsets_topic,
         random: &random,
     };
     match request.api {

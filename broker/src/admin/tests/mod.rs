@@ -69,6 +69,7 @@ impl Cluster {
             config: &self.config,
             control: &self.control,
             images: &self.images,
+            offsets_topic: &Cell::new(None),
             random: &random,
         };
         let answer = drive(request(&context), &mut inbox, &self.images);
@@ -85,7 +86,10 @@ fn drive<T>(request: impl Future<Output = T>, inbox: &mut ControlInbox, images: 
     let apply = async {
         while let Some(proposal) = inbox.proposals.receive().await {
             let mut image = ClusterImage::clone(&images.latest());
-            let answer = image.apply(&proposal.command);
+            let answer = match &proposal.command {
+                Some(command) => image.apply(command),
+                None => Answer::Whole(Ok(())),
+            };
             images.publish(Arc::new(image));
             let _ = proposal.reply.send(Ok(answer));
         }

@@ -16,7 +16,7 @@ use strandline_wire::messages::delete_groups_response::{DeletableGroupResult, De
 use crate::connection::{Answer, Close};
 use crate::group::Coordinator;
 use crate::group::expiry::tombstone;
-use crate::group::write::RECORDS_PER_BATCH;
+use crate::group::write::bytes_of;
 use crate::handlers::Request;
 
 pub(crate) async fn serve<R: Runtime, D: Disk>(
@@ -47,35 +47,38 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
 async fn delete<R: Runtime, D: Disk>(request: &Request<R, D>, group: &GroupId) -> Result<(), ErrorCode> {
     let shard = &request.shard;
     let coordinator = shard.coordinator_of(group)?;
-    coordinator.admit(shard, RECORDS_PER_BATCH * 64).await?;
+    let bytes = bytes_of(&deletion(&coordinator, group)?);
+    coordinator.admit(shard, bytes).await?;
     coordinator.check()?;
     let end = delete_now(request, &coordinator, group)?;
     coordinator.durable_in_time(shard, end).await
 }
 
-/// Appends what takes the group away, its own record last, and forgets it.
+/// What takes the group away, its own record last.
+fn deletion<D: Disk>(coordinator: &Coordinator<D>, group: &GroupId) -> Result<Vec<OffsetsRecord>, ErrorCode> {
+    let groups = coordinator.groups.borrow();
+    let found = groups.get(group.as_str()).ok_or(ErrorCode::GroupIdNotFound)?;
+    found.machine.validate_delete()?;
+    let offsets = coordinator.offsets.borrow();
+    let offsets = offsets.of_group(group);
+    let mut records: Vec<_> = offsets
+        .map(|(topic, partition, _)| tombstone(group, topic, partition))
+        .collect();
+    records.push(OffsetsRecord::Group {
+        group: group.to_string(),
+        value: None,
+    });
+    Ok(records)
+}
+
+/// Appends what takes the group away, and forgets it.
 fn delete_now<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     coordinator: &Coordinator<D>,
     group: &GroupId,
 ) -> Result<i64, ErrorCode> {
     let shard = &request.shard;
-    let mut records: Vec<_> = {
-        let groups = coordinator.groups.borrow();
-        let found = groups.get(group.as_str()).ok_or(ErrorCode::GroupIdNotFound)?;
-        found.machine.validate_delete()?;
-        let offsets = coordinator.offsets.borrow();
-        let offsets = offsets
-            .of_group(group)
-            .map(|(topic, partition, _)| (topic.to_owned(), partition));
-        offsets
-            .map(|(topic, partition)| tombstone(group, &topic, partition))
-            .collect()
-    };
-    records.push(OffsetsRecord::Group {
-        group: group.to_string(),
-        value: None,
-    });
+    let records = deletion(coordinator, group)?;
     let end = coordinator.append_all(shard, &records)?;
     if let Some(mut removed) = coordinator.remove(group) {
         let now_ms = shard.groups.now_ms(shard.runtime.now());

@@ -12,7 +12,7 @@ use strandline_wire::messages::offset_delete_response::{
 
 use crate::connection::{Answer, Close};
 use crate::group::expiry::tombstone;
-use crate::group::write::RECORDS_PER_BATCH;
+use crate::group::write::TOMBSTONE_BYTES;
 use crate::handlers::Request;
 
 /// The codes of a topic's partitions, in the request's order.
@@ -58,7 +58,10 @@ async fn delete<R: Runtime, D: Disk>(
     }
     let group = asked.group_id.as_str();
     let coordinator = shard.coordinator_of(group)?;
-    coordinator.admit(shard, RECORDS_PER_BATCH * 64).await?;
+    let topics = asked.topics.iter();
+    let bytes =
+        topics.map(|topic| topic.partitions.len() * (TOMBSTONE_BYTES + group.len() + topic.name.len()));
+    coordinator.admit(shard, bytes.sum()).await?;
     coordinator.check()?;
     let mut records = Vec::new();
     let codes = {
