@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use strandline_core::group::offsets::{OFFSETS_TOPIC, partition_of};
 use strandline_core::metadata::{Broker, ClusterImage, Command};
+use strandline_runtime::local::collect_in_turns;
 use strandline_wire::messages::find_coordinator_request::FindCoordinatorRequest;
 use strandline_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
 use strandline_wire::protocol::StrBytes;
@@ -66,7 +67,7 @@ pub async fn handle(
                 .with_error_message(refusal.message()),
         }
     });
-    FindCoordinatorResponse::default().with_coordinators(coordinators.collect())
+    FindCoordinatorResponse::default().with_coordinators(collect_in_turns(coordinators).await)
 }
 
 /// An image that has the topic, created if it is missing, once every shard serves it: whoever was sent to a shard that does

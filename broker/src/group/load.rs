@@ -1,5 +1,6 @@
 //! Replaying a partition of `__consumer_offsets`.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -7,6 +8,7 @@ use std::rc::Rc;
 use strandline_core::group::classic::{ClassicGroup, Effects, GroupRecord};
 use strandline_core::group::offsets::{OffsetsRecord, RecordError};
 use strandline_runtime::Runtime;
+use strandline_runtime::local::Event;
 use strandline_storage::disk::Disk;
 use strandline_storage::{ReadError, ReadRequest};
 use strandline_wire::batch::{BatchError, BatchHeader, for_each_record};
@@ -15,6 +17,9 @@ use thiserror::Error;
 use super::coordinator::State;
 use super::{Coordinator, expiry};
 use crate::shard::Shard;
+
+/// Partitions of one shard that are replayed at a time: each takes `offsets.load.buffer.size` and the disk's time.
+const LOADS_MAX: usize = 2;
 
 /// The last record of each classic group.
 type Records = BTreeMap<Rc<str>, GroupRecord>;
@@ -34,6 +39,7 @@ enum LoadError {
 
 /// Replays up to the end that the log has now, then lets the groups be served.
 pub(super) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, coordinator: Rc<Coordinator<D>>) {
+    let _turn = shard.groups.loads.turn().await;
     let started = shard.runtime.now();
     let mut records = Records::new();
     if let Err(error) = replay(&shard, &coordinator, &mut records).await {
@@ -62,6 +68,36 @@ pub(super) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, coordinator
         "groups loaded"
     );
     expiry::forget_gone(&shard, &coordinator);
+}
+
+/// The replays that run at a time.
+#[derive(Default)]
+pub(super) struct Loads {
+    running: Cell<usize>,
+    ended: Event,
+}
+
+/// One of them; its place is free again when it is dropped.
+struct Turn<'a>(&'a Loads);
+
+impl Loads {
+    async fn turn(&self) -> Turn<'_> {
+        loop {
+            let ended = self.ended.wait();
+            if self.running.get() < LOADS_MAX {
+                self.running.set(self.running.get() + 1);
+                return Turn(self);
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.running.set(self.0.running.get() - 1);
+        self.0.ended.notify_all();
+    }
 }
 
 async fn replay<R: Runtime, D: Disk>(
@@ -172,5 +208,25 @@ async fn enter_groups<R: Runtime, D: Disk>(
         }
         coordinator.make(shard, &name);
         shard.runtime.yield_if_needed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn few_partitions_are_replayed_at_a_time() {
+        let loads = Loads::default();
+        let mut turns: Vec<_> = (0..LOADS_MAX)
+            .filter_map(|_| loads.turn().now_or_never())
+            .collect();
+        assert_eq!(turns.len(), LOADS_MAX);
+        let mut next = Box::pin(loads.turn());
+        assert!(next.as_mut().now_or_never().is_none());
+        turns.pop();
+        assert!(next.now_or_never().is_some());
     }
 }

@@ -36,6 +36,7 @@ pub(crate) use coordinator::Coordinator;
 pub(crate) use expiry::run as expire_offsets;
 
 use self::coordinator::State;
+use self::load::Loads;
 use self::memory::GroupMemory;
 use crate::shard::Shard;
 
@@ -46,6 +47,7 @@ pub(crate) struct Groups<D: Disk> {
     /// By number of the partition of `__consumer_offsets`.
     coordinators: RefCell<BTreeMap<i32, Rc<Coordinator<D>>>>,
     memory: Rc<GroupMemory>,
+    loads: Loads,
     /// The topic of the offsets that every shard of the node is known to serve.
     pub(crate) offsets_topic: Cell<Option<Uuid>>,
     /// Numbers for groups in memory, so that what one asked for is never told to a later one of its name.
@@ -75,6 +77,7 @@ impl<D: Disk> Groups<D> {
             }),
             coordinators: RefCell::default(),
             memory: Rc::new(GroupMemory::new(budget, bytes_max)),
+            loads: Loads::default(),
             offsets_topic: Cell::new(None),
             next_life: Cell::new(0),
             started,
