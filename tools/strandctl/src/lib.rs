@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, ClusterCommand, Command, LogCommand, TopicCommand};
+use cli::{Cli, ClusterCommand, Command, GroupCommand, LogCommand, TopicCommand};
 use client_config::ClientConfig;
 use failure::Failure;
 use output::Output;
@@ -62,6 +62,18 @@ pub fn run(cli: &Cli) -> Result<(), Failure> {
         }
         Command::Topic(TopicCommand::Config(command)) => {
             commands::topic_config::run(&config, command, &mut output)
+        }
+        Command::Group(GroupCommand::List(arguments)) => {
+            commands::group::list::list(&config, arguments, &mut output)
+        }
+        Command::Group(GroupCommand::Describe(arguments)) => {
+            commands::group::describe::describe(&config, arguments, &mut output)
+        }
+        Command::Group(GroupCommand::Delete(arguments)) => {
+            commands::group::delete::delete(&config, arguments, &mut output)
+        }
+        Command::Group(GroupCommand::ResetOffsets(arguments)) => {
+            commands::group::reset::reset(&config, arguments, &mut output)
         }
         Command::Cluster(ClusterCommand::Describe) => commands::cluster::describe(&config, &mut output),
         Command::Produce(arguments) => commands::produce::run(config, arguments, &mut output),

@@ -1,5 +1,6 @@
 //! Printing: JSON or aligned text on stdout.
 
+use std::borrow::Cow;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use base64::Engine;
@@ -98,6 +99,15 @@ pub fn topic_id_text(id: Uuid) -> String {
     URL_SAFE_NO_PAD.encode(id.as_bytes())
 }
 
+/// A name that others chose, as it may be printed: quoted where it is empty, or has control characters or blanks at its ends.
+pub fn printable(name: &str) -> Cow<'_, str> {
+    if name.is_empty() || name.trim() != name || name.chars().any(char::is_control) {
+        Cow::Owned(format!("{name:?}"))
+    } else {
+        Cow::Borrowed(name)
+    }
+}
+
 /// Numbers separated by commas.
 pub fn join(ids: &[i32]) -> String {
     ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
@@ -122,6 +132,14 @@ mod tests {
             render_table(["NAME", "N"], &rows),
             "NAME    N\na       1\nlonger\n"
         );
+    }
+
+    #[test]
+    fn a_name_cannot_break_a_line() {
+        assert_eq!(printable("a name"), "a name");
+        assert_eq!(printable("a\nb\u{1b}[2J"), "\"a\\nb\\u{1b}[2J\"");
+        assert_eq!(printable(""), "\"\"");
+        assert_eq!(printable(" a"), "\" a\"");
     }
 
     #[test]

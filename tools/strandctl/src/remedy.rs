@@ -72,6 +72,18 @@ pub fn of_code(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::InvalidRecord => "a compacted topic takes only records with a key: use -K",
         ErrorCode::UnsupportedCompressionType => "choose another codec with -z",
         ErrorCode::InvalidRequiredAcks => "--acks takes all, 1 or 0",
+        ErrorCode::GroupIdNotFound => "check the name with `group list`",
+        ErrorCode::NonEmptyGroup => {
+            "stop its members first, or wait until their sessions end: `group describe --members` shows them"
+        }
+        ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration | ErrorCode::RebalanceInProgress => {
+            "a member has joined the group: stop its members first"
+        }
+        ErrorCode::CoordinatorLoadInProgress => "the group's coordinator reads its log: try again",
+        ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {
+            "the group has no coordinator for now: `topic describe __consumer_offsets` shows who should be it"
+        }
+        ErrorCode::GroupAuthorizationFailed => "the broker's ACLs forbid it to this user",
         ErrorCode::TopicAuthorizationFailed | ErrorCode::ClusterAuthorizationFailed => {
             "the broker's ACLs forbid it to this user"
         }

@@ -14,7 +14,7 @@ use strandline_wire::protocol::StrBytes;
 use strandline_wire::{ErrorCode, Uuid};
 
 use super::metadata::{Broker, Topics};
-use super::{Client, ClientError, Connection, Retry, check};
+use super::{Client, ClientError, Connection, NamedResults, Retry, check};
 use crate::client_config::Address;
 
 /// Kafka's resource type of a topic.
@@ -100,12 +100,9 @@ pub struct ClusterDescription {
     pub brokers: BTreeMap<i32, Broker>,
 }
 
-/// What became of each topic, in the order asked.
-pub type TopicResults<T> = Vec<(String, Result<T, ClientError>)>;
-
 impl Client {
     /// Creates topics.
-    pub fn create_topics(&mut self, topics: &[NewTopic]) -> Result<TopicResults<CreatedTopic>, ClientError> {
+    pub fn create_topics(&mut self, topics: &[NewTopic]) -> Result<NamedResults<CreatedTopic>, ClientError> {
         let timeout_ms = self.config().request_timeout.as_millis() as i32;
         let response = self.ask_controller(|connection| {
             let version = connection.version::<CreateTopicsRequest>(i16::MAX)?;
@@ -141,7 +138,7 @@ impl Client {
     }
 
     /// Deletes topics.
-    pub fn delete_topics(&mut self, names: &[String]) -> Result<TopicResults<()>, ClientError> {
+    pub fn delete_topics(&mut self, names: &[String]) -> Result<NamedResults<()>, ClientError> {
         let timeout_ms = self.config().request_timeout.as_millis() as i32;
         let response = self.ask_controller(|connection| {
             let version = connection.version::<DeleteTopicsRequest>(i16::MAX)?;

@@ -155,6 +155,17 @@ impl ClientError {
         }
     }
 
+    /// The same giving up, with another last error; an error that is no giving up gives way to it.
+    pub fn about(self, error: ClientError) -> Self {
+        match self {
+            Self::GaveUp { after, .. } => Self::GaveUp {
+                after,
+                last: Box::new(error),
+            },
+            _ => error,
+        }
+    }
+
     /// True where asking again, with fresh metadata, may help.
     pub fn is_retriable(&self) -> bool {
         match self {

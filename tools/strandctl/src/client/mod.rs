@@ -9,6 +9,7 @@ mod connection;
 pub mod consumer;
 mod error;
 pub mod fetch;
+pub mod group;
 pub mod metadata;
 pub mod offsets;
 pub mod partitioner;
@@ -27,6 +28,9 @@ use metadata::Metadata;
 
 /// A broker's id.
 pub type BrokerId = i32;
+
+/// What became of each of several named things, in the order asked.
+pub type NamedResults<T> = Vec<(String, Result<T, ClientError>)>;
 
 /// The client: what it was told, whom it knows, and its open connections.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod consume;
 mod dump_item;
+pub mod group;
 pub mod log_dump;
 pub mod log_export;
 pub mod produce;
@@ -10,13 +11,12 @@ pub mod topic;
 pub mod topic_config;
 pub mod topic_describe;
 
-use crate::client::ClientError;
-use crate::client::admin::TopicResults;
+use crate::client::{ClientError, NamedResults};
 use crate::failure::Failure;
 
 /// Tells the failures among several results, and sums them up: one failure is returned as it is, of several each is
 /// reported and the number returned.
-fn sum_up<T>(results: TopicResults<T>, json: bool) -> Result<(), Failure> {
+fn sum_up<T>(results: NamedResults<T>, json: bool) -> Result<(), Failure> {
     let total = results.len();
     let mut errors: Vec<ClientError> = results
         .into_iter()

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
+use super::groups::Group;
 use super::handlers;
 
 /// Something that goes wrong once.
@@ -19,6 +20,14 @@ pub(crate) enum Fault {
     FetchMoved,
     /// The records before this offset are gone when the next Fetch arrives.
     DeletedBefore(i64),
+    /// A coordinator says that it still reads its log.
+    Loading,
+    /// FindCoordinator names a broker that is not the coordinator.
+    StaleCoordinator,
+    /// A member has joined when an offset is committed.
+    MemberJoins,
+    /// The groups are deleted, and the connection closed in place of the answer.
+    LostDeletion,
 }
 
 /// A partition: its leader and its batches with their base offsets set.
@@ -44,6 +53,9 @@ pub(crate) struct State {
     /// Produce requests seen, by broker and version.
     pub(crate) produced: Vec<(i32, i16)>,
     pub(crate) next_producer_id: i64,
+    pub(crate) groups: BTreeMap<String, Group>,
+    /// The brokers serve the group APIs as Kafka 2.8 does.
+    pub(crate) old_groups: bool,
 }
 
 impl State {
@@ -129,6 +141,34 @@ impl Cluster {
     pub(crate) fn with_topic(self, topic: &str, partitions: usize) -> Self {
         self.state().create(topic, partitions);
         self
+    }
+
+    /// A group: its members, and offsets of one topic by partition.
+    pub(crate) fn with_group(
+        self,
+        name: &str,
+        members: &[(&'static str, &'static str, &'static str, &[i32])],
+        topic: &str,
+        offsets: &[(i32, i64)],
+    ) -> Self {
+        let members = members
+            .iter()
+            .map(|&(id, client, topic, owned)| (id, client, topic, owned.to_vec()));
+        let offsets = offsets
+            .iter()
+            .map(|&(partition, offset)| ((topic.to_owned(), partition), offset));
+        let group = Group {
+            members: members.collect(),
+            offsets: offsets.collect(),
+        };
+        self.state().groups.insert(name.to_owned(), group);
+        self
+    }
+
+    /// What a group has committed for a partition.
+    pub(crate) fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
+        let at = (topic.to_owned(), partition);
+        self.state().groups.get(group)?.offsets.get(&at).copied()
     }
 
     pub(crate) fn plan(&self, fault: Fault) {

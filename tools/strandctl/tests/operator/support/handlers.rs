@@ -20,15 +20,18 @@ use kafka_protocol::messages::metadata_response::{
 use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, CreateTopicsRequest, CreateTopicsResponse,
-    DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse,
-    DescribeConfigsRequest, DescribeConfigsResponse, FetchRequest, FetchResponse,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
-    InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    ProduceRequest, ProduceResponse, ProducerId, RequestHeader, ResponseHeader, TopicName,
+    DeleteGroupsRequest, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest,
+    DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse, DescribeGroupsRequest,
+    FetchRequest, FetchResponse, FindCoordinatorRequest, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListGroupsRequest,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest, ProduceResponse, ProducerId, RequestHeader, ResponseHeader,
+    TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 
 use super::cluster::{Fault, Partition, Shared, State};
+use super::groups;
 
 const OFFSET_OUT_OF_RANGE: i16 = 1;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
@@ -73,6 +76,28 @@ pub(crate) fn answer(broker: i32, mut frame: Bytes, shared: &Shared) -> Answer {
         ApiKey::DescribeConfigs => call!(DescribeConfigsRequest, describe_configs),
         ApiKey::IncrementalAlterConfigs => call!(IncrementalAlterConfigsRequest, alter_configs),
         ApiKey::DescribeCluster => call!(DescribeClusterRequest, describe_cluster),
+        ApiKey::FindCoordinator => call!(FindCoordinatorRequest, groups::find),
+        ApiKey::ListGroups => call!(ListGroupsRequest, |state: &mut State, request| groups::list(
+            state, broker, version, request
+        )),
+        ApiKey::DescribeGroups => call!(DescribeGroupsRequest, |state: &mut State, request| {
+            groups::describe(state, broker, version, request)
+        }),
+        ApiKey::OffsetFetch => call!(OffsetFetchRequest, |state: &mut State, request| {
+            groups::fetch_offsets(state, broker, version, request)
+        }),
+        ApiKey::OffsetCommit => call!(OffsetCommitRequest, |state: &mut State, request| groups::commit(
+            state, broker, request
+        )),
+        ApiKey::DeleteGroups => {
+            let answer = call!(DeleteGroupsRequest, |state: &mut State, request| groups::delete(
+                state, broker, request
+            ));
+            match shared.lock().strikes(Fault::LostDeletion) {
+                true => Answer::Close,
+                false => answer,
+            }
+        }
         ApiKey::Produce => {
             let request = ProduceRequest::decode(&mut frame, version).unwrap();
             let acks = request.acks;
@@ -106,7 +131,7 @@ fn send<R: Request>(version: i16, correlation_id: i32, response: &R::Response) -
     Answer::Send(out.to_vec())
 }
 
-fn text(text: &str) -> StrBytes {
+pub(super) fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
@@ -123,6 +148,12 @@ fn api_versions(state: &State) -> ApiVersionsResponse {
         (ApiKey::DescribeConfigs, 1, 4),
         (ApiKey::IncrementalAlterConfigs, 0, 1),
         (ApiKey::DescribeCluster, 0, 2),
+        (ApiKey::DeleteGroups, 0, 2),
+        (ApiKey::FindCoordinator, 0, if state.old_groups { 3 } else { 6 }),
+        (ApiKey::ListGroups, 0, if state.old_groups { 4 } else { 5 }),
+        (ApiKey::DescribeGroups, 0, if state.old_groups { 5 } else { 6 }),
+        (ApiKey::OffsetFetch, 0, if state.old_groups { 7 } else { 10 }),
+        (ApiKey::OffsetCommit, 0, if state.old_groups { 8 } else { 10 }),
     ];
     let keys = ranges.map(|(key, min, max)| {
         ApiVersion::default()
@@ -200,10 +231,10 @@ fn list_offsets(state: &mut State, broker: i32, request: ListOffsetsRequest) -> 
             let answer = ListOffsetsPartitionResponse::default().with_partition_index(asked.partition_index);
             match led(state, broker, &topic.name, asked.partition_index) {
                 Err(code) => answer.with_error_code(code),
-                Ok(partition) => answer.with_offset(if asked.timestamp == -2 {
-                    partition.start
-                } else {
-                    partition.end
+                Ok(partition) => answer.with_offset(match asked.timestamp {
+                    -2 => partition.start,
+                    -1 => partition.end,
+                    time => first_since(partition, time),
                 }),
             }
         });
@@ -213,6 +244,16 @@ fn list_offsets(state: &mut State, broker: i32, request: ListOffsetsRequest) -> 
             .with_partitions(partitions)
     });
     ListOffsetsResponse::default().with_topics(topics.collect())
+}
+
+/// The first batch with a record at or after a time, or -1.
+fn first_since(partition: &Partition, time: i64) -> i64 {
+    let is_late = |(_, batch): &&(i64, Vec<u8>)| i64::from_be_bytes(field(batch, 35)) >= time;
+    partition
+        .batches
+        .iter()
+        .find(is_late)
+        .map_or(-1, |(base_offset, _)| *base_offset)
 }
 
 /// The field of a batch header at a byte position.

@@ -1,6 +1,7 @@
 //! A tiny Kafka cluster in memory, speaking through the codec of `kafka-protocol`, and a way to run the binary against it.
 
 mod cluster;
+mod groups;
 mod handlers;
 
 use std::io::Write;
