@@ -7,7 +7,7 @@
 //! Map, along the life of a batch:
 //! - [`store`]: the handle of a shard; format, open, close. [`log`]: the handle of a log; append, read, change.
 //! - `journal`: pending pieces, the ring, the task that writes and flushes, and the proofs of durability.
-//! - `checkpoint`: write-back rounds. `segment`: files, runs, indexes. `recovery`: the open.
+//! - [`maintain`]: retention. `checkpoint`: write-back rounds. `segment`: files, runs, indexes. `recovery`: the open.
 //! - [`format`]: every byte on disk, pure; [`inspect`]: the same, for tools.
 //! - [`producers`], [`epochs`]: what a log knows of its producers and leaders, pure.
 //!
@@ -34,6 +34,7 @@ mod golden;
 pub mod inspect;
 mod journal;
 pub mod log;
+pub mod maintain;
 pub mod options;
 pub mod producers;
 mod recovery;

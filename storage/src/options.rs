@@ -33,6 +33,10 @@ pub struct StoreOptions {
     pub open_files_max: usize,
     /// How long an idle producer id is remembered.
     pub producer_expiration_ms: i64,
+    /// `log.initial.task.delay.ms`: how long after the open retention begins.
+    pub initial_task_delay_ms: u64,
+    /// `log.retention.check.interval.ms`: how long it rests after each round.
+    pub retention_check_ms: u64,
 }
 
 impl StoreOptions {
@@ -47,6 +51,8 @@ impl StoreOptions {
             disk_free_min_bytes: 1 << 30,
             open_files_max: 512,
             producer_expiration_ms: 86_400_000,
+            initial_task_delay_ms: 30_000,
+            retention_check_ms: 300_000,
         }
     }
 }
@@ -61,6 +67,14 @@ pub struct LogSettings {
     pub segment_bytes: u64,
     /// `segment.ms`: age of a segment's first batch after which a new segment begins.
     pub segment_ms: i64,
+    /// `segment.jitter.ms`: by how much at most a segment ends earlier.
+    pub segment_jitter_ms: i64,
+    /// `cleanup.policy` contains delete: old segments go by age and size.
+    pub deletes: bool,
+    /// `retention.ms`: age of a segment's largest timestamp beyond which it is deleted; negative for never.
+    pub retention_ms: i64,
+    /// `retention.bytes`: payload that is kept at least; negative for no limit.
+    pub retention_bytes: i64,
     /// `index.interval.bytes`: the least distance of two index entries.
     pub index_interval_bytes: u32,
 }
@@ -71,6 +85,10 @@ impl Default for LogSettings {
             durable: true,
             segment_bytes: 1 << 30,
             segment_ms: 7 * 86_400_000,
+            segment_jitter_ms: 0,
+            deletes: true,
+            retention_ms: -1,
+            retention_bytes: -1,
             index_interval_bytes: 4096,
         }
     }

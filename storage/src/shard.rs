@@ -53,6 +53,8 @@ pub(crate) struct Shard<D: Disk> {
     pub(crate) direct_wake: Event,
     /// A journal file is to be zero-filled, or space looked at.
     pub(crate) background_wake: Event,
+    /// Maintenance is to end.
+    pub(crate) maintain_wake: Event,
     pub(crate) logs: RefCell<BTreeMap<TopicPartitionId, Rc<LogInner<D>>>>,
     pub(crate) by_log_id: RefCell<BTreeMap<LogId, Rc<LogInner<D>>>>,
     /// Deleted logs, until a checkpoint no longer names them.
@@ -123,6 +125,7 @@ impl<D: Disk> Shard<D> {
             &self.round_done,
             &self.direct_wake,
             &self.background_wake,
+            &self.maintain_wake,
             &self.unlink_wake,
         ] {
             event.notify_all();

@@ -47,6 +47,14 @@ pub struct StoreStats {
     pub disk_read_bytes: u64,
     /// Segment files open.
     pub open_files: u64,
+    /// Rounds of retention over all logs.
+    pub retention_rounds: u64,
+    /// Segments it deleted because their log was too large.
+    pub retention_segments_by_size: u64,
+    /// Segments it deleted because they were too old.
+    pub retention_segments_by_time: u64,
+    /// Their payload.
+    pub retention_bytes: u64,
 }
 
 /// A counter of one thread.
@@ -86,4 +94,8 @@ pub(crate) struct Counters {
     pub(crate) memory_reads: Counter,
     pub(crate) disk_reads: Counter,
     pub(crate) disk_read_bytes: Counter,
+    pub(crate) retention_rounds: Counter,
+    pub(crate) retention_segments_by_size: Counter,
+    pub(crate) retention_segments_by_time: Counter,
+    pub(crate) retention_bytes: Counter,
 }

@@ -47,7 +47,9 @@ impl TopicRules {
                 durable: settings.durable || is_internal,
                 segment_bytes: settings.segment_bytes,
                 segment_ms: settings.segment_ms,
+                segment_jitter_ms: settings.segment_jitter_ms,
                 index_interval_bytes: settings.index_interval_bytes,
+                ..LogSettings::default()
             },
         }
     }

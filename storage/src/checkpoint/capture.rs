@@ -34,10 +34,6 @@ pub(super) fn capture<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, cut: Seq
     state
         .producers
         .expire(now_ms, shard.options.producer_expiration_ms);
-    let start = state.start_offset;
-    // The newest one stays: runs in memory may continue it.
-    let newest = state.segments.last().map(|segment| segment.meta.number);
-    state.drop_segments(|segment| segment.end_offset <= start && Some(segment.number) != newest);
     if state.runs.back().is_some_and(|run| !run.direct) {
         state.seal_newest(log.key, false);
     }

@@ -192,13 +192,13 @@ async fn write_log<D: Disk>(shard: &Rc<Shard<D>>, capture: &mut Capture<D>) -> R
             .map_err(at("flush folder", &folder))?;
         log.state.borrow_mut().has_folder = true;
     }
-    capture.meta.segments = log
-        .state
-        .borrow()
-        .segments
-        .iter()
-        .map(|segment| segment.meta)
-        .collect();
+    {
+        // Only now: the start offset of the cut is durable, and what is below it is in segments.
+        let mut state = log.state.borrow_mut();
+        state.drop_segments_below(capture.meta.start_offset);
+        capture.obsolete.append(&mut state.obsolete);
+        capture.meta.segments = state.segments.iter().map(|segment| segment.meta).collect();
+    }
     save_indexes(shard, &log).await?;
     Ok(made_folder)
 }

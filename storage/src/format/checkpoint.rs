@@ -3,10 +3,14 @@
 use rkyv::{Archive, Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::checkpoint_1::Checkpoint1;
 use super::entry::RingPosition;
 use super::envelope::{EnvelopeKind, unwrap, wrap};
 use super::{FormatError, archive, unarchive};
 use crate::types::{LogId, Sequence, TopicPartitionId};
+
+/// A time that nobody noted: of a segment from before it was.
+pub const TIME_UNKNOWN: i64 = -1;
 
 /// The state of a shard as of one durable journal sequence.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -141,12 +145,16 @@ pub struct SegmentCheckpoint {
     pub valid_length: u64,
     /// Bytes of its batches.
     pub payload_bytes: u64,
-    /// The largest timestamp in it; -1 when it is empty.
+    /// The largest timestamp in it; -1 when there is none.
     pub max_timestamp: i64,
     /// The base offset of the first batch that has it.
     pub max_timestamp_offset: i64,
-    /// When it got its first batch, milliseconds since the Unix epoch.
+    /// The largest timestamp of its first batch, from which `segment.ms` counts; -1 when that has none.
+    pub first_timestamp: i64,
+    /// When it got its first batch, by the broker's clock; [`TIME_UNKNOWN`]. Counts where batches have no timestamp.
     pub created_ms: i64,
+    /// When it got its last batch, likewise.
+    pub appended_ms: i64,
     /// The number of the producers' snapshot file at its base; 0 when there were none.
     pub snapshot: u64,
 }
@@ -162,8 +170,11 @@ impl Checkpoint {
     /// # Errors
     /// [`FormatError`] when the slot is torn, rotten or of another format, or contradicts itself.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let (_, body) = unwrap(EnvelopeKind::Checkpoint, 0, bytes)?;
-        let checkpoint: Self = unarchive("checkpoint", body)?;
+        let envelope = unwrap(EnvelopeKind::Checkpoint, 0, bytes)?;
+        let checkpoint: Self = match envelope.format {
+            1 => unarchive::<Checkpoint1>("checkpoint", envelope.body)?.into(),
+            _ => unarchive("checkpoint", envelope.body)?,
+        };
         let bad = |field| {
             Err(FormatError::Field {
                 what: "checkpoint",
@@ -200,9 +211,8 @@ impl Checkpoint {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_format_is_pinned_and_round_trips() {
-        let checkpoint = Checkpoint {
+    fn example() -> Checkpoint {
+        Checkpoint {
             generation: 3,
             journal_id: 4,
             journal_files: 8,
@@ -241,13 +251,39 @@ mod tests {
                     end_offset: 30,
                     number: 1,
                     valid_length: 4096,
+                    payload_bytes: 3000,
+                    max_timestamp: 70,
+                    max_timestamp_offset: 20,
+                    first_timestamp: 60,
+                    created_ms: 61,
+                    appended_ms: 71,
                     ..Default::default()
                 }],
             }],
-        };
+        }
+    }
+
+    #[test]
+    fn the_format_is_pinned_and_round_trips() {
+        let checkpoint = example();
         let bytes = checkpoint.encode();
-        crate::golden::check("checkpoint-1.bin", &bytes);
+        crate::golden::check("checkpoint-2.bin", &bytes);
         assert_eq!(Checkpoint::decode(&bytes), Ok(checkpoint));
         assert!(Checkpoint::decode(&bytes[..100]).is_err());
+    }
+
+    #[test]
+    fn format_1_is_read() {
+        let bytes = include_bytes!("../../tests/golden/checkpoint-1.bin");
+        let mut checkpoint = example();
+        checkpoint.logs[0].segments[0] = SegmentCheckpoint {
+            end_offset: 30,
+            number: 1,
+            valid_length: 4096,
+            created_ms: TIME_UNKNOWN,
+            appended_ms: TIME_UNKNOWN,
+            ..Default::default()
+        };
+        assert_eq!(Checkpoint::decode(bytes), Ok(checkpoint));
     }
 }

@@ -72,8 +72,8 @@ pub struct Extent {
     pub max_timestamp: i64,
     /// The base offset of the first batch that has it.
     pub max_timestamp_offset: i64,
-    /// When the segment got its first batch, milliseconds since the Unix epoch.
-    pub segment_created_ms: i64,
+    /// The largest timestamp of the segment's first batch; -1 when that has none.
+    pub segment_first_timestamp: i64,
     /// The producers' snapshot file at the segment's base; 0 when there were none.
     pub segment_snapshot: u64,
     /// What its batches did to the producers, so that a replay need not read them.

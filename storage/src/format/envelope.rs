@@ -32,8 +32,12 @@ impl EnvelopeKind {
         }
     }
 
+    /// The newest format, which is written; older ones are read.
     const fn format(self) -> u32 {
-        1
+        match self {
+            Self::Checkpoint => 2,
+            Self::Snapshot | Self::Index => 1,
+        }
     }
 
     const fn name(self) -> &'static str {
@@ -81,11 +85,22 @@ pub fn wrap(kind: EnvelopeKind, key: u64, generation: u64, body: &[u8]) -> Vec<u
     bytes
 }
 
-/// Checks an envelope and gives generation and body.
+/// What an envelope held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unwrapped<'a> {
+    /// The format of the body: the newest or an older one.
+    pub format: u32,
+    /// What was wrapped with it.
+    pub generation: u64,
+    /// The archive.
+    pub body: &'a [u8],
+}
+
+/// Checks an envelope.
 ///
 /// # Errors
 /// [`FormatError`] when it is not whole, of another kind, or of a format unknown here.
-pub fn unwrap(kind: EnvelopeKind, key: u64, bytes: &[u8]) -> Result<(u64, &[u8]), FormatError> {
+pub fn unwrap(kind: EnvelopeKind, key: u64, bytes: &[u8]) -> Result<Unwrapped<'_>, FormatError> {
     let what = kind.name();
     let header: EnvelopeHeader = unarchive_fixed::<_, ENVELOPE_HEADER_BYTES>(what, "header", bytes)?;
     if header.magic != ENVELOPE_MAGIC || header.kind != kind.code() {
@@ -103,13 +118,17 @@ pub fn unwrap(kind: EnvelopeKind, key: u64, bytes: &[u8]) -> Result<(u64, &[u8])
         return Err(FormatError::Checksum { what });
     }
     // After the checksum: a torn slot is torn, not "of a newer format".
-    if header.format != kind.format() {
+    if !(1..=kind.format()).contains(&header.format) {
         return Err(FormatError::Version {
             what,
             format: header.format,
         });
     }
-    Ok((header.generation, &bytes[ENVELOPE_HEADER_BYTES..end]))
+    Ok(Unwrapped {
+        format: header.format,
+        generation: header.generation,
+        body: &bytes[ENVELOPE_HEADER_BYTES..end],
+    })
 }
 
 #[cfg(test)]
@@ -121,7 +140,12 @@ mod tests {
         let bytes = wrap(EnvelopeKind::Snapshot, 5, 9, b"body");
         crate::golden::check("envelope-1.bin", &bytes);
         assert_eq!(bytes.len(), PAGE);
-        assert_eq!(unwrap(EnvelopeKind::Snapshot, 5, &bytes), Ok((9, &b"body"[..])));
+        let whole = Unwrapped {
+            format: 1,
+            generation: 9,
+            body: b"body",
+        };
+        assert_eq!(unwrap(EnvelopeKind::Snapshot, 5, &bytes), Ok(whole));
         assert!(unwrap(EnvelopeKind::Index, 5, &bytes).is_err());
         assert!(unwrap(EnvelopeKind::Snapshot, 6, &bytes).is_err());
         let mut bad = bytes.clone();

@@ -106,7 +106,7 @@ pub fn encode(key: u64, index: &Index) -> Vec<u8> {
 /// # Errors
 /// [`FormatError`] when the file is not whole or contradicts itself.
 pub fn decode(key: u64, bytes: &[u8]) -> Result<Index, FormatError> {
-    let (_, body) = unwrap(EnvelopeKind::Index, key, bytes)?;
+    let body = unwrap(EnvelopeKind::Index, key, bytes)?.body;
     let index: Index = unarchive("index", body)?;
     if !index
         .entries

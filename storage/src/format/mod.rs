@@ -4,6 +4,7 @@
 //! time; a golden file pins each format.
 
 pub mod checkpoint;
+mod checkpoint_1;
 pub mod checksum;
 // Private, and named from `piece`: the derived resolvers have fields that nothing can document.
 mod control;

@@ -41,8 +41,8 @@ pub fn encode(key: u64, offset: i64, producers: &Vec<ProducerSnapshot>) -> Vec<u
 /// # Errors
 /// [`FormatError`] when the file is not whole.
 pub fn decode(key: u64, bytes: &[u8]) -> Result<(i64, Vec<ProducerSnapshot>), FormatError> {
-    let (offset, body) = unwrap(EnvelopeKind::Snapshot, key, bytes)?;
-    Ok((offset as i64, unarchive("snapshot", body)?))
+    let envelope = unwrap(EnvelopeKind::Snapshot, key, bytes)?;
+    Ok((envelope.generation as i64, unarchive("snapshot", envelope.body)?))
 }
 
 #[cfg(test)]

@@ -62,7 +62,13 @@ impl<D: Disk> Log<D> {
         let direct = state.direct.is_some()
             || payload >= shard.options.direct_bytes
             || length > shard.journal.borrow().pending.frame_bytes_max();
-        make_room(&|capacity| shard.allocate(capacity), log, state, &frame, direct);
+        make_room(
+            &|capacity| shard.allocate(capacity),
+            log,
+            state,
+            (&frame, now_ms),
+            direct,
+        );
         let run = state.runs.back_mut().expect("room was made in the newest run");
         let (position, checksum) = run.memory.append(length, |bytes| {
             let payload_end = FRAME_HEADER_BYTES + payload;
@@ -134,14 +140,10 @@ pub(crate) fn make_room<D: Disk>(
     allocate: &dyn Fn(usize) -> Rc<AppendBuffer<D::Buffer>>,
     log: &LogInner<D>,
     state: &mut LogState<D>,
-    frame: &FrameHeader,
+    (frame, now_ms): (&FrameHeader, i64),
     direct: bool,
 ) {
-    let rolls = state.must_roll(
-        frame.payload_length as usize,
-        frame.end_offset() - 1,
-        frame.max_timestamp,
-    );
+    let rolls = state.must_roll(log.key, frame, now_ms);
     let newest = state
         .runs
         .back()
@@ -152,7 +154,7 @@ pub(crate) fn make_room<D: Disk>(
     }
     let lacks_room = newest.is_some() && !fits;
     state.seal_newest(log.key, lacks_room);
-    let segment = rolls.then(|| state.roll(log.log_id, frame.max_timestamp));
+    let segment = rolls.then(|| state.roll(log.log_id, frame.max_timestamp, now_ms));
     let memory = allocate(state.capacity_for(frame.frame_bytes()));
     state
         .runs
@@ -183,7 +185,7 @@ pub(crate) fn note_frame<D: Disk>(
         .runs
         .back_mut()
         .expect("the frame stands in it")
-        .note(frame, position);
+        .note(frame, position, now_ms);
     state.end_offset = frame.end_offset();
     state.last_origin = frame.chain();
     if let Some(batch) = producer_batch(header, frame.base_offset) {

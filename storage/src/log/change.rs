@@ -1,12 +1,15 @@
 //! Changes of a log that are not appends: epoch starts and the start offset.
 
+use std::rc::Rc;
+
 use strandline_runtime::local::oneshot;
 
 use super::Log;
-use super::state::WaitingEpoch;
+use super::state::{LogInner, WaitingEpoch};
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::format::piece::Control;
+use crate::shard::Shard;
 use crate::types::{Offset, Sequence};
 
 impl<D: Disk> Log<D> {
@@ -65,50 +68,49 @@ impl<D: Disk> Log<D> {
             self.inner.end_busy();
             return Err(StoreError::Unknown(self.inner.id));
         }
-        let result = self.raise_start(offset);
+        let result = raise_start(&self.shard, &self.inner, offset);
         if beyond {
             self.inner.end_busy();
         }
         self.shard.want_cleanup();
         result
     }
+}
 
-    fn raise_start(&self, offset: Offset) -> Result<Sequence, StoreError> {
-        let mut state = self.inner.state.borrow_mut();
-        let state = &mut *state;
-        if state.deleted {
-            return Err(StoreError::Unknown(self.inner.id));
-        }
-        if offset <= state.start_offset {
-            return Ok(state.last_sequence);
-        }
-        let journaled_end = state
-            .direct
-            .as_ref()
-            .map_or(state.end_offset, |direct| direct.end_offset);
-        if offset > journaled_end && state.direct.is_some() {
-            return Err(StoreError::Invalid(
-                "the start offset would pass frames that are in no journal entry yet",
-            ));
-        }
-        state.start_offset = offset;
-        state.high_watermark = state.high_watermark.max(offset);
-        state.touched = true;
-        if offset > state.end_offset {
-            let dirty: u64 = state
-                .runs
-                .iter()
-                .filter(|run| run.is_dirty())
-                .map(|run| run.frame_bytes)
-                .sum();
-            self.shard.counters.dirty_bytes.subtract(dirty);
-            state.empty_at(offset);
-        } else {
-            state.epochs.raise_start(offset);
-        }
-        state.last_sequence = self
-            .shard
-            .push_control(&self.inner, &Control::StartOffset { offset }, None);
-        Ok(state.last_sequence)
+/// Raises the start offset now; of a log that is busy, not beyond its end.
+pub(crate) fn raise_start<D: Disk>(
+    shard: &Shard<D>,
+    log: &Rc<LogInner<D>>,
+    offset: Offset,
+) -> Result<Sequence, StoreError> {
+    let mut state = log.state.borrow_mut();
+    let state = &mut *state;
+    if state.deleted {
+        return Err(StoreError::Unknown(log.id));
     }
+    if offset <= state.start_offset {
+        return Ok(state.last_sequence);
+    }
+    let journaled_end = state
+        .direct
+        .as_ref()
+        .map_or(state.end_offset, |direct| direct.end_offset);
+    if offset > journaled_end && state.direct.is_some() {
+        return Err(StoreError::Invalid(
+            "the start offset would pass frames that are in no journal entry yet",
+        ));
+    }
+    if offset > state.end_offset {
+        let dirty: u64 = state
+            .runs
+            .iter()
+            .filter(|run| run.is_dirty())
+            .map(|run| run.frame_bytes)
+            .sum();
+        shard.counters.dirty_bytes.subtract(dirty);
+        state.empty_at(offset);
+    }
+    state.raise_start(offset);
+    state.last_sequence = shard.push_control(log, &Control::StartOffset { offset }, None);
+    Ok(state.last_sequence)
 }

@@ -244,7 +244,7 @@ fn extent<D: Disk>(key: u64, run: &RunWrite<D>, segment: &Segment, position: u64
         payload_bytes: run.payload_bytes,
         max_timestamp: run.max_timestamp,
         max_timestamp_offset: run.max_timestamp_offset,
-        segment_created_ms: segment.meta.created_ms,
+        segment_first_timestamp: segment.meta.first_timestamp,
         segment_snapshot: segment.meta.snapshot,
         producers: Vec::new(),
     }

@@ -3,11 +3,12 @@
 mod ahead;
 pub(crate) mod append;
 pub(crate) mod append_buffer;
-mod change;
+pub(crate) mod change;
 pub(crate) mod extent;
 mod read;
 pub(crate) mod run;
 mod search;
+mod segments;
 pub(crate) mod state;
 pub(crate) mod truncate;
 
@@ -15,6 +16,7 @@ use std::rc::Rc;
 
 pub use self::read::{BatchSlice, ReadRequest, ReadResult};
 pub use self::search::TimestampOffset;
+pub use self::segments::SegmentInfo;
 use self::state::LogInner;
 use crate::disk::Disk;
 use crate::error::StoreError;
@@ -29,19 +31,6 @@ pub struct Appended {
     pub base_offset: Offset,
     /// The offset of its last one.
     pub last_offset: Offset,
-}
-
-/// One segment of a log, for listings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentInfo {
-    /// Its first offset.
-    pub base_offset: Offset,
-    /// The offset after its last one.
-    pub end_offset: Offset,
-    /// Its payload, in bytes.
-    pub payload_bytes: u64,
-    /// The largest timestamp in it; -1 when it is empty.
-    pub max_timestamp: i64,
 }
 
 /// A log. Clones are handles of one log; they outlive its deletion and then give errors.
@@ -145,47 +134,6 @@ impl<D: Disk> Log<D> {
             self.shard.observer.advanced(durable, std::slice::from_ref(self));
             self.shard.progress.notify_all();
         }
-    }
-
-    /// Payload bytes of the log, whole segments counted.
-    pub fn size_bytes(&self) -> u64 {
-        self.inner.state.borrow().payload_bytes()
-    }
-
-    /// The segments, oldest first; the last may still be in memory alone.
-    pub fn segments(&self) -> Vec<SegmentInfo> {
-        let state = self.inner.state.borrow();
-        let mut infos: Vec<SegmentInfo> = state
-            .segments
-            .iter()
-            .map(|segment| SegmentInfo {
-                base_offset: segment.meta.base_offset,
-                end_offset: segment.meta.end_offset,
-                payload_bytes: segment.meta.payload_bytes,
-                max_timestamp: segment.meta.max_timestamp,
-            })
-            .collect();
-        for run in state
-            .runs
-            .iter()
-            .filter(|run| run.end_offset > state.segments_end())
-        {
-            if run.segment.is_some() || infos.is_empty() {
-                let empty = SegmentInfo {
-                    base_offset: run.base_offset,
-                    end_offset: run.base_offset,
-                    payload_bytes: 0,
-                    max_timestamp: -1,
-                };
-                infos.push(empty);
-            }
-            if let Some(info) = infos.last_mut() {
-                info.end_offset = run.end_offset;
-                info.payload_bytes += run.payload_bytes;
-                info.max_timestamp = info.max_timestamp.max(run.max_timestamp);
-            }
-        }
-        infos
     }
 
     /// The first offset that may be gone, of a damaged log.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::append_buffer::AppendBuffer;
 use crate::disk::{Disk, PAGE};
+use crate::format::checkpoint::TIME_UNKNOWN;
 use crate::format::frame::{FrameHeader, pad_bytes, seal_pad};
 use crate::segment::SegmentStart;
 use crate::types::Offset;
@@ -51,6 +52,8 @@ pub(crate) struct Run<D: Disk> {
     pub(crate) frame_bytes: u64,
     pub(crate) max_timestamp: i64,
     pub(crate) max_timestamp_offset: Offset,
+    /// When it got its last frame, by the broker's clock.
+    pub(crate) appended_ms: i64,
     /// Set when the run opens a new segment.
     pub(crate) segment: Option<SegmentStart>,
 }
@@ -73,6 +76,7 @@ impl<D: Disk> Run<D> {
             frame_bytes: 0,
             max_timestamp: -1,
             max_timestamp_offset: -1,
+            appended_ms: TIME_UNKNOWN,
             segment,
         }
     }
@@ -87,7 +91,7 @@ impl<D: Disk> Run<D> {
     }
 
     /// Takes note of a frame that was written at `position`.
-    pub(crate) fn note(&mut self, header: &FrameHeader, position: usize) {
+    pub(crate) fn note(&mut self, header: &FrameHeader, position: usize, now_ms: i64) {
         assert_eq!(self.state, RunState::Filling, "frames go to the newest run");
         self.frames.push(FrameRef {
             base_offset: header.base_offset,
@@ -95,6 +99,7 @@ impl<D: Disk> Run<D> {
             payload: header.payload_length,
         });
         self.end_offset = header.end_offset();
+        self.appended_ms = now_ms;
         self.payload_bytes += u64::from(header.payload_length);
         self.frame_bytes += header.frame_bytes() as u64;
         if header.max_timestamp > self.max_timestamp {
@@ -138,6 +143,7 @@ impl<D: Disk> Run<D> {
             run.note(
                 &header.expect("our own memory holds the frame we wrote"),
                 position,
+                self.appended_ms,
             );
         }
         run.seal(key);

@@ -10,9 +10,11 @@ use crate::disk::{Disk, PAGE};
 use crate::epochs::Epochs;
 use crate::format::checkpoint::SegmentCheckpoint;
 use crate::format::checksum::{file_key, log_key};
+use crate::format::frame::FrameHeader;
 use crate::format::names;
 use crate::format::snapshot;
 use crate::journal::proof::{Durable, Written};
+use crate::maintain::roll_after_ms;
 use crate::options::LogSettings;
 use crate::producers::Producers;
 use crate::segment::{Segment, SegmentStart};
@@ -85,6 +87,7 @@ pub(crate) struct LogState<D: Disk> {
 pub(crate) struct OpenSegment {
     pub(crate) base_offset: Offset,
     pub(crate) payload_bytes: u64,
+    pub(crate) first_timestamp: i64,
     pub(crate) created_ms: i64,
 }
 
@@ -288,6 +291,34 @@ impl<D: Disk> LogState<D> {
         self.open_segment = None;
     }
 
+    /// Raises the start offset over what the log has. At its end the segment is closed: nothing in it is readable any more.
+    pub(crate) fn raise_start(&mut self, offset: Offset) {
+        assert!(
+            offset <= self.end_offset,
+            "a start beyond the end empties the log there"
+        );
+        self.start_offset = offset;
+        self.high_watermark = self.high_watermark.max(offset);
+        self.epochs.raise_start(offset);
+        if offset == self.end_offset {
+            self.open_segment = None;
+        }
+        self.touched = true;
+    }
+
+    /// Takes the segments below `start` out of the log, but for one that still gets appends or runs.
+    pub(crate) fn drop_segments_below(&mut self, start: Offset) {
+        let goes_on = |newest: &SegmentCheckpoint| {
+            let is_open = |open: &OpenSegment| open.base_offset == newest.base_offset;
+            let mut behind = self.runs.iter().filter(|run| run.end_offset > newest.end_offset);
+            self.open_segment.as_ref().is_some_and(is_open)
+                || behind.next().is_some_and(|run| run.segment.is_none())
+        };
+        let newest = self.segments.last().map(|segment| segment.meta);
+        let stays = newest.filter(goes_on).map(|newest| newest.number);
+        self.drop_segments(|segment| segment.end_offset <= start && Some(segment.number) != stays);
+    }
+
     /// Takes segments out of the log; their files go after the next checkpoint.
     pub(crate) fn drop_segments(&mut self, mut gone: impl FnMut(&SegmentCheckpoint) -> bool) {
         let obsolete = &mut self.obsolete;
@@ -305,15 +336,21 @@ impl<D: Disk> LogState<D> {
         });
     }
 
-    /// Whether a batch opens a new segment.
-    pub(crate) fn must_roll(&self, payload_bytes: usize, last_offset: Offset, timestamp: i64) -> bool {
+    /// Whether a batch that comes at `now_ms` opens a new segment. Its age is told by timestamps where the first batch has
+    /// one, so that a log of old records that is copied here rolls as the first one did; as in Kafka.
+    pub(crate) fn must_roll(&self, log_key: u64, frame: &FrameHeader, now_ms: i64) -> bool {
         let Some(open) = &self.open_segment else {
             return true;
         };
-        let full =
-            open.payload_bytes > 0 && open.payload_bytes + payload_bytes as u64 > self.settings.segment_bytes;
-        let old = timestamp.saturating_sub(open.created_ms) > self.settings.segment_ms;
+        let bytes = u64::from(frame.payload_length);
+        let full = open.payload_bytes > 0 && open.payload_bytes + bytes > self.settings.segment_bytes;
+        let age_ms = match open.first_timestamp {
+            none if none < 0 => now_ms.saturating_sub(open.created_ms),
+            first => frame.max_timestamp.saturating_sub(first),
+        };
+        let old = age_ms > roll_after_ms(&self.settings, log_key, open.base_offset);
         // Kafka's indexes hold offsets relative to the segment's base in 32 bits, and so do its tools.
+        let last_offset = frame.end_offset() - 1;
         full || (old && open.payload_bytes > 0) || last_offset - open.base_offset > i64::from(i32::MAX)
     }
 
@@ -325,7 +362,7 @@ impl<D: Disk> LogState<D> {
     }
 
     /// Opens a segment at the log's end.
-    pub(crate) fn roll(&mut self, log: LogId, created_ms: i64) -> SegmentStart {
+    pub(crate) fn roll(&mut self, log: LogId, first_timestamp: i64, created_ms: i64) -> SegmentStart {
         let snapshot = (!self.producers.is_empty()).then(|| {
             let number = self.draw_file_number();
             let content =
@@ -335,11 +372,13 @@ impl<D: Disk> LogState<D> {
         self.open_segment = Some(OpenSegment {
             base_offset: self.end_offset,
             payload_bytes: 0,
+            first_timestamp,
             created_ms,
         });
         SegmentStart {
             base_offset: self.end_offset,
             number: self.draw_file_number(),
+            first_timestamp,
             created_ms,
             snapshot,
         }
@@ -380,21 +419,5 @@ impl<D: Disk> LogState<D> {
         self.segments
             .last()
             .map_or(self.start_offset, |segment| segment.meta.end_offset)
-    }
-
-    /// Payload bytes, of segments and of memory that is in none yet.
-    pub(crate) fn payload_bytes(&self) -> u64 {
-        let on_disk: u64 = self
-            .segments
-            .iter()
-            .map(|segment| segment.meta.payload_bytes)
-            .sum();
-        let in_memory: u64 = self
-            .runs
-            .iter()
-            .filter(|run| matches!(run.state, RunState::Filling | RunState::Sealed))
-            .map(|run| run.payload_bytes)
-            .sum();
-        on_disk + in_memory
     }
 }

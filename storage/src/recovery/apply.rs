@@ -32,7 +32,7 @@ pub(crate) struct Replay<D: Disk> {
     disk: D,
     budget: MemoryBudget,
     options: StoreOptions,
-    now_ms: i64,
+    pub(crate) now_ms: i64,
     logs: BTreeMap<LogId, Replayed<D>>,
     /// Logs that a replayed piece deleted; the checkpoint still names them.
     pub(crate) deleted: Vec<Rc<LogInner<D>>>,
@@ -280,7 +280,7 @@ impl<D: Disk> Replay<D> {
             &|capacity| allocate(disk, budget, capacity),
             &inner,
             state,
-            &header,
+            (&header, self.now_ms),
             false,
         );
         let run = state.runs.back().expect("room was made in the newest run");
@@ -326,9 +326,7 @@ impl<D: Disk> Replay<D> {
                     state.empty_at(offset);
                 }
                 if offset > state.start_offset {
-                    state.start_offset = offset;
-                    state.high_watermark = state.high_watermark.max(offset);
-                    state.epochs.raise_start(offset);
+                    state.raise_start(offset);
                 }
             }
             Control::EpochStart { epoch, offset } => inner.state.borrow_mut().epochs.begin(epoch, offset),

@@ -19,7 +19,8 @@ pub(super) fn add_extent<D: Disk>(
         let start = SegmentStart {
             base_offset: extent.segment_base,
             number: extent.segment_number,
-            created_ms: extent.segment_created_ms,
+            first_timestamp: extent.segment_first_timestamp,
+            created_ms: now_ms,
             snapshot: None,
         };
         // Known: the open that wrote the extent may have saved an index too, before it died.
@@ -35,6 +36,8 @@ pub(super) fn add_extent<D: Disk>(
     meta.valid_length += extent.length;
     meta.end_offset = extent.end_offset;
     meta.payload_bytes += extent.payload_bytes;
+    // The piece does not say; it is no older than the last checkpoint.
+    meta.appended_ms = now_ms;
     if extent.max_timestamp > meta.max_timestamp {
         meta.max_timestamp = extent.max_timestamp;
         meta.max_timestamp_offset = extent.max_timestamp_offset;
@@ -42,6 +45,7 @@ pub(super) fn add_extent<D: Disk>(
     let open = OpenSegment {
         base_offset: meta.base_offset,
         payload_bytes: meta.payload_bytes,
+        first_timestamp: meta.first_timestamp,
         created_ms: meta.created_ms,
     };
     state.open_segment = Some(open);

@@ -12,7 +12,7 @@ use self::apply::Replay;
 use crate::checkpoint::slot;
 use crate::disk::{Disk, DiskFile, OpenMode, PAGE};
 use crate::error::OpenError;
-use crate::format::checkpoint::{Checkpoint, Incarnation, LogCheckpoint};
+use crate::format::checkpoint::{Checkpoint, Incarnation, LogCheckpoint, TIME_UNKNOWN};
 use crate::format::checksum::file_key;
 use crate::format::entry::RingPosition;
 use crate::format::{names, snapshot};
@@ -282,7 +282,14 @@ async fn load_logs<D: Disk>(
             set_aside.push(log.log_id);
             continue;
         }
-        let state = load_log(disk, &logs_folder.join(&name), log, folders.contains(&name)).await?;
+        let state = load_log(
+            disk,
+            &logs_folder.join(&name),
+            log,
+            folders.contains(&name),
+            replay.now_ms,
+        )
+        .await?;
         replay.add_log(
             Rc::new(LogInner::new(log.id(), log.log_id(), state)),
             Sequence(log.sequence),
@@ -298,6 +305,7 @@ async fn load_log<D: Disk>(
     folder: &std::path::Path,
     log: &LogCheckpoint,
     has_folder: bool,
+    now_ms: i64,
 ) -> Result<LogState<D>, OpenError> {
     let mut state = LogState::new(LogSettings::default(), log.start_offset);
     state.end_offset = log.end_offset;
@@ -310,14 +318,24 @@ async fn load_log<D: Disk>(
     state.has_folder = has_folder;
     state.damaged_from = (log.damaged_from >= 0).then_some(log.damaged_from);
     state.segments = log.segments.iter().map(|meta| Segment::known(*meta)).collect();
+    for segment in &mut state.segments {
+        // Not noted: then not old, lest retention takes it for that.
+        for time in [&mut segment.meta.created_ms, &mut segment.meta.appended_ms] {
+            if *time == TIME_UNKNOWN {
+                *time = now_ms;
+            }
+        }
+    }
     // A segment that a truncation cut ends inside a page, which is not written again.
-    let open = log
+    let open = state
         .segments
         .last()
+        .map(|segment| segment.meta)
         .filter(|meta| meta.valid_length.is_multiple_of(PAGE as u64));
     state.open_segment = open.map(|meta| OpenSegment {
         base_offset: meta.base_offset,
         payload_bytes: meta.payload_bytes,
+        first_timestamp: meta.first_timestamp,
         created_ms: meta.created_ms,
     });
     state.touched = false;

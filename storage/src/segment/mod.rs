@@ -61,6 +61,7 @@ impl Segment {
 pub(crate) struct SegmentStart {
     pub(crate) base_offset: i64,
     pub(crate) number: u64,
+    pub(crate) first_timestamp: i64,
     pub(crate) created_ms: i64,
     /// The producers as of its base: number and content of the snapshot file; `None` without producers.
     pub(crate) snapshot: Option<(u64, Vec<u8>)>,
@@ -74,7 +75,9 @@ impl SegmentStart {
             number: self.number,
             max_timestamp: -1,
             max_timestamp_offset: -1,
+            first_timestamp: self.first_timestamp,
             created_ms: self.created_ms,
+            appended_ms: self.created_ms,
             snapshot: self.snapshot.as_ref().map_or(0, |(number, _)| *number),
             ..SegmentCheckpoint::default()
         }

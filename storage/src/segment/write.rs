@@ -30,6 +30,7 @@ pub(crate) struct RunWrite<D: Disk> {
     pub(crate) payload_bytes: u64,
     pub(crate) max_timestamp: i64,
     pub(crate) max_timestamp_offset: Offset,
+    pub(crate) appended_ms: i64,
     pub(crate) frames: Vec<FrameRef>,
     pub(crate) segment: Option<SegmentStart>,
 }
@@ -49,6 +50,7 @@ impl<D: Disk> RunWrite<D> {
             payload_bytes: run.payload_bytes,
             max_timestamp: run.max_timestamp,
             max_timestamp_offset: run.max_timestamp_offset,
+            appended_ms: run.appended_ms,
             frames: run.frames.clone(),
             segment: run.segment.clone(),
         }
@@ -203,6 +205,7 @@ fn add_run<D: Disk>(segment: &mut Segment, run: &RunWrite<D>, position: u64, int
     meta.valid_length = position + run.memory.len() as u64;
     meta.end_offset = run.end_offset;
     meta.payload_bytes += run.payload_bytes;
+    meta.appended_ms = run.appended_ms;
     if run.max_timestamp > meta.max_timestamp {
         meta.max_timestamp = run.max_timestamp;
         meta.max_timestamp_offset = run.max_timestamp_offset;

@@ -17,6 +17,7 @@ use crate::format::checkpoint::{Checkpoint, Incarnation, ReplayStart};
 use crate::format::names;
 use crate::journal::writer;
 use crate::log::extent;
+use crate::maintain;
 use crate::options::{JOURNAL_BYTES_MIN, JOURNAL_FILES, MEMORY_BYTES_MIN, StoreOptions};
 use crate::recovery::{Recovered, apply::Replay, io, recover};
 use crate::segment::files::Files;
@@ -196,6 +197,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             direct_queue: RefCell::new(VecDeque::new()),
             direct_wake: Event::new(),
             background_wake: Event::new(),
+            maintain_wake: Event::new(),
             by_log_id: RefCell::new(logs.iter().map(|log| (log.log_id, log.clone())).collect()),
             logs: RefCell::new(logs.iter().map(|log| (log.id, log.clone())).collect()),
             deleted: RefCell::new(replay.deleted),
@@ -230,6 +232,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         runtime.spawn(Queue::WriteBack, checkpoint::run(runtime.clone(), shard.clone()));
         runtime.spawn(Queue::Background, checkpoint::cleanup::run(shard.clone()));
         runtime.spawn(Queue::Background, background::run(runtime.clone(), shard.clone()));
+        maintain::spawn(&runtime, &shard);
         Ok((Self { runtime, shard }, report))
     }
 

@@ -253,6 +253,10 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             disk_reads: counters.disk_reads.get(),
             disk_read_bytes: counters.disk_read_bytes.get(),
             open_files: shard.files.len() as u64,
+            retention_rounds: counters.retention_rounds.get(),
+            retention_segments_by_size: counters.retention_segments_by_size.get(),
+            retention_segments_by_time: counters.retention_segments_by_time.get(),
+            retention_bytes: counters.retention_bytes.get(),
         }
     }
 }

@@ -225,7 +225,6 @@ pub(super) const KEYS: &[Key] = &[
         .doc("As `log.roll.ms`, in hours."),
     Key::broker("log.roll.jitter.hours", Kind::Int, Some("0"))
         .at_least(0)
-        .effect(OWN_STORAGE)
         .doc("As `log.roll.jitter.ms`, in hours."),
     Key::broker("log.roll.jitter.ms", Kind::Long, None)
         .cluster_wide()
@@ -233,7 +232,6 @@ pub(super) const KEYS: &[Key] = &[
             Synonym::same("log.roll.jitter.ms"),
             Synonym::times("log.roll.jitter.hours", 3_600_000),
         ])
-        .effect(OWN_STORAGE)
         .doc("The default of a topic's `segment.jitter.ms`."),
     Key::broker("log.roll.ms", Kind::Long, None)
         .cluster_wide()

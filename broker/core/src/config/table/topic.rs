@@ -290,7 +290,6 @@ pub(super) const KEYS: &[Key] = &[
         ],
     )
     .at_least(0)
-    .effect(OWN_STORAGE)
     .doc("How much `segment.ms` varies, so that segments do not all close at once."),
     Key::topic(
         "segment.ms",

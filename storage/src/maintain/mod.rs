@@ -1,0 +1,66 @@
+//! Maintenance: what a shard does to its logs by itself, and nobody waits for.
+//!
+//! Each job is one task of the background queue: it goes through the logs one after the other, decides by what is in memory,
+//! and gives way between any two. What a log has to give up goes with a checkpoint, as all its changes do: a job raises a start
+//! offset or works on a log that it made busy, and never unlinks anything itself.
+
+pub mod retention;
+mod roll;
+
+use std::ops::Bound;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::select;
+use strandline_runtime::{Queue, Runtime};
+
+use crate::disk::Disk;
+use crate::log::state::LogInner;
+use crate::shard::Shard;
+use crate::types::TopicPartitionId;
+
+pub(crate) use self::roll::roll_after_ms;
+
+/// Starts a task for each job.
+pub(crate) fn spawn<R: Runtime, D: Disk>(runtime: &R, shard: &Rc<Shard<D>>) {
+    let worker = Worker {
+        runtime: runtime.clone(),
+        shard: shard.clone(),
+    };
+    runtime.spawn(Queue::Background, retention::run(worker));
+}
+
+/// What a job works with.
+pub(crate) struct Worker<R: Runtime, D: Disk> {
+    pub(crate) runtime: R,
+    pub(crate) shard: Rc<Shard<D>>,
+}
+
+impl<R: Runtime, D: Disk> Worker<R, D> {
+    /// Whether the job is to end: the shard stopped, or the store is being closed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.shard.is_stopped() || self.shard.closing.get()
+    }
+
+    /// The next log behind `last` in the order of ids, once everybody else had a turn if this one is used up. `None` after
+    /// the last log, or when the job is to end. Logs may come and go between two calls.
+    pub(crate) async fn next_log(&self, last: Option<TopicPartitionId>) -> Option<Rc<LogInner<D>>> {
+        self.runtime.yield_if_needed().await;
+        if self.is_over() {
+            return None;
+        }
+        let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let logs = self.shard.logs.borrow();
+        let mut behind = logs.range((after, Bound::Unbounded));
+        behind.next().map(|(_, log)| log.clone())
+    }
+
+    /// Sleeps, but not beyond the end of the store.
+    pub(crate) async fn rest(&self, span: Duration) {
+        let wake = self.shard.maintain_wake.wait();
+        if !self.is_over() {
+            select(pin!(self.runtime.sleep(span)), wake).await;
+        }
+    }
+}

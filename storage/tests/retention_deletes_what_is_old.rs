@@ -1,0 +1,171 @@
+//! Retention over a store on a simulated disk: what goes, what stays, and that the disk gets its space back.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use common::{batch, formatted, id, quiet, read_all, simulated_options, validated};
+use strandline_runtime::Runtime;
+use strandline_runtime::sim::{SimRuntime, Simulation};
+use strandline_storage::disk::{Disk, SimDisk, SimDiskOptions};
+use strandline_storage::{Log, LogSettings, ReadError, ReadRequest, Store, StoreOptions};
+
+type SimStore = Store<SimRuntime, SimDisk>;
+
+const CHECK: Duration = Duration::from_secs(10);
+
+fn options() -> StoreOptions {
+    StoreOptions {
+        initial_task_delay_ms: 0,
+        retention_check_ms: CHECK.as_millis() as u64,
+        ..simulated_options()
+    }
+}
+
+/// Runs a scenario on a store in a simulation.
+fn on_store<F: Future<Output = ()> + 'static>(
+    scenario: impl FnOnce(SimRuntime, SimDisk, SimStore) -> F + 'static,
+) {
+    let simulation = Simulation::new(7);
+    let runtime = simulation.runtime("host");
+    simulation.run_until(async move {
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
+        let store = open(&runtime, &disk).await;
+        scenario(runtime, disk, store).await;
+    });
+}
+
+async fn open(runtime: &SimRuntime, disk: &SimDisk) -> SimStore {
+    let opened = Store::open(runtime.clone(), disk.clone(), options(), quiet()).await;
+    opened.unwrap().0
+}
+
+/// Appends a record of 1,000 bytes with a timestamp, and makes it readable.
+async fn put_at(log: &Log<SimDisk>, timestamp: i64) -> i64 {
+    let bytes = batch(&[vec![7; 1000]], None, timestamp);
+    let appended = log.append(&validated(&bytes)).unwrap();
+    log.acknowledged(appended.last_offset + 1).await.unwrap();
+    log.set_high_watermark(log.acknowledged_end());
+    appended.base_offset
+}
+
+/// Waits until a round of retention has begun and ended.
+async fn a_round(runtime: &SimRuntime, store: &SimStore) {
+    let before = store.stats().retention_rounds;
+    while store.stats().retention_rounds < before + 2 {
+        runtime.sleep(CHECK / 2).await;
+    }
+}
+
+fn settings() -> LogSettings {
+    LogSettings {
+        segment_bytes: 3000,
+        retention_ms: 60_000,
+        ..LogSettings::default()
+    }
+}
+
+/// The files of the only log.
+async fn files(disk: &SimDisk) -> Vec<String> {
+    let logs = PathBuf::from("/data/shard-0/logs");
+    let mut names = Vec::new();
+    for folder in disk.list(&logs).await.unwrap() {
+        for file in disk.list(&logs.join(folder.name)).await.unwrap() {
+            names.push(file.name);
+        }
+    }
+    names
+}
+
+#[test]
+fn what_is_wholly_expired_goes_to_the_last_byte_and_offsets_go_on() {
+    on_store(|runtime, disk, store| async move {
+        let log = store.create_log(id(1, 0), settings()).unwrap();
+        let now = runtime.wall_clock_ms();
+        for at in 0..10 {
+            put_at(&log, now + at).await;
+        }
+        store.checkpoint().await.unwrap();
+        assert!(log.segments().len() > 3);
+        a_round(&runtime, &store).await;
+        assert_eq!(log.start_offset(), 0, "nothing is old yet");
+        runtime.sleep(Duration::from_secs(61)).await;
+        a_round(&runtime, &store).await;
+        assert_eq!((log.start_offset(), log.end_offset()), (10, 10));
+        assert_eq!((log.size_bytes(), log.segments().len()), (0, 0));
+        store.checkpoint().await.unwrap();
+        store.unlinked().await.unwrap();
+        assert_eq!(files(&disk).await, Vec::<String>::new());
+
+        let request = |offset| ReadRequest {
+            offset,
+            max_bytes: 10_000,
+            upper_bound: log.end_offset(),
+            at_least_one: true,
+        };
+        let gone = log.read(request(3)).await.map(|_| ()).unwrap_err();
+        assert!(
+            matches!(
+                gone,
+                ReadError::OutOfRange {
+                    offset: 3,
+                    start: 10,
+                    end: 10
+                }
+            ),
+            "{gone}"
+        );
+        assert!(log.read(request(10)).await.unwrap().batches.is_empty());
+        assert_eq!(put_at(&log, runtime.wall_clock_ms()).await, 10);
+        store.close().await.unwrap();
+        let store = open(&runtime, &disk).await;
+        let log = store.log(id(1, 0)).unwrap();
+        assert_eq!((log.start_offset(), log.end_offset()), (10, 11));
+        assert_eq!(read_all(&log, 10).await, [(10, vec![7; 1000])]);
+    });
+}
+
+#[test]
+fn a_log_that_was_never_written_back_expires_too() {
+    on_store(|runtime, disk, store| async move {
+        let log = store.create_log(id(1, 0), settings()).unwrap();
+        put_at(&log, runtime.wall_clock_ms()).await;
+        runtime.sleep(Duration::from_secs(61)).await;
+        a_round(&runtime, &store).await;
+        assert_eq!((log.start_offset(), log.end_offset()), (1, 1));
+        store.checkpoint().await.unwrap();
+        store.unlinked().await.unwrap();
+        assert_eq!(files(&disk).await, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn the_size_stays_at_retention_bytes_or_a_segment_above() {
+    on_store(|runtime, _disk, store| async move {
+        let settings = LogSettings {
+            retention_bytes: 9000,
+            retention_ms: -1,
+            ..settings()
+        };
+        let log = store.create_log(id(1, 0), settings).unwrap();
+        for _ in 0..40 {
+            put_at(&log, 5).await;
+        }
+        let segment = log.segments()[0].payload_bytes;
+        a_round(&runtime, &store).await;
+        let size = log.size_bytes();
+        assert!((9000..9000 + segment).contains(&size), "{size}");
+        let start = log.start_offset();
+        assert_eq!(start, log.segments()[0].base_offset);
+        a_round(&runtime, &store).await;
+        assert_eq!(
+            (log.start_offset(), log.size_bytes()),
+            (start, size),
+            "nothing more goes"
+        );
+    });
+}
