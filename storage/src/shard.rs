@@ -24,6 +24,7 @@ use crate::segment::files::Files;
 use crate::segment::read_ahead::ReadAhead;
 use crate::stats::Counters;
 use crate::store::StoreObserver;
+use crate::store::line::Line;
 use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
 
 /// The runtime's clocks, without its type.
@@ -42,6 +43,8 @@ pub(crate) struct Shard<D: Disk> {
     pub(crate) journal_wake: Event,
     /// The durable or written sequence moved, or the shard stopped.
     pub(crate) progress: Event,
+    /// Appends that wait for room.
+    pub(crate) line: Line,
     /// Write-back has a reason for a round.
     pub(crate) round_wake: Event,
     pub(crate) round_requested: Cell<bool>,

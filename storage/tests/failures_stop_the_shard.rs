@@ -246,6 +246,46 @@ fn appends_wait_for_room_and_give_up_at_their_deadline() {
     });
 }
 
+/// Small appends found room again and again, and a larger one never did.
+#[test]
+fn appends_get_room_in_the_order_in_which_they_came() {
+    let simulation = Simulation::new(10);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let disk = formatted(&runtime, SimDiskOptions::default(), &options()).await;
+        let (store, _) = Store::open(runtime.clone(), disk, options(), quiet())
+            .await
+            .unwrap();
+        let held = store.budget().try_reserve((32 << 20) - (64 << 10)).unwrap();
+        let admitted = Rc::new(RefCell::new(Vec::new()));
+        let append = |name: &'static str, bytes: usize, patience: Duration| {
+            let (store, admitted) = (store.clone(), admitted.clone());
+            let deadline = runtime.now() + patience;
+            async move {
+                let answer = store.admit(bytes, deadline).await;
+                admitted.borrow_mut().push((name, answer));
+            }
+        };
+        let minute = Duration::from_secs(60);
+        let room = async {
+            runtime.sleep(Duration::from_secs(1)).await;
+            assert_eq!(*admitted.borrow(), [("impatient", Err(StoreError::Busy))]);
+            drop(held);
+        };
+        futures_util::future::join5(
+            append("large", 200 << 10, minute),
+            append("impatient", 1 << 10, Duration::from_millis(10)),
+            append("small", 1 << 10, minute),
+            append("smaller", 100, minute),
+            room,
+        )
+        .await;
+        let names: Vec<_> = admitted.borrow().iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["impatient", "large", "small", "smaller"]);
+        assert!(admitted.borrow()[1..].iter().all(|(_, answer)| answer.is_ok()));
+    });
+}
+
 /// Write-back rounds, one after the other, kept the log to themselves: extents never got their turn, what was dirty
 /// stayed so, and appends waited until their deadline.
 #[test]

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use strandline_runtime::local::Event;
 use strandline_runtime::{Queue, Runtime};
 
+use super::line::Line;
 use super::{RecoveryReport, Store, StoreObserver, background};
 use crate::budget::MemoryBudget;
 use crate::cache::Cache;
@@ -190,6 +191,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             journal: RefCell::new(journal),
             journal_wake: Event::new(),
             progress: Event::new(),
+            line: Line::default(),
             round_wake: Event::new(),
             round_requested: Cell::new(false),
             round_running: Cell::new(false),

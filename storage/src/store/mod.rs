@@ -2,11 +2,12 @@
 
 mod background;
 mod lifecycle;
+pub(crate) mod line;
 mod manage;
 
 use std::rc::Rc;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, FutureExt, select};
 use strandline_runtime::{Monotonic, Runtime};
 
 use crate::budget::MemoryBudget;
@@ -19,6 +20,11 @@ use crate::log::run::RunState;
 use crate::shard::Shard;
 use crate::stats::StoreStats;
 use crate::types::{Offset, Sequence, TopicPartitionId};
+
+use self::line::Place;
+
+/// An append that takes more than this part of the budget does not wait in the line.
+const LINE_PART: u64 = 4;
 
 /// Told by the journal, in the same poll in which a flush (or, for relaxed topics, a write) completed.
 /// Implementations may read ends and wake tasks; they must not append from inside the call.
@@ -90,28 +96,37 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         self.shard.metadata_offset.get()
     }
 
-    /// Waits until memory and journal have room for an append of `bytes`.
+    /// Waits until memory and journal have room for an append of `bytes`, behind those that wait already: small appends must not
+    /// keep a larger one out for ever. What takes a large part of the whole budget waits beside the line instead, since it
+    /// may wait long and must not hold up the others.
     ///
     /// # Errors
     /// [`StoreError::Busy`] when there was none before the deadline: back-pressure, nothing is lost.
     pub async fn admit(&self, bytes: usize, deadline: Monotonic) -> Result<(), StoreError> {
-        if self.has_room(bytes) {
-            return Ok(self.shard.check_running()?);
+        let shard = &self.shard;
+        let in_line = bytes as u64 <= shard.budget.limit() / LINE_PART;
+        if (shard.line.is_empty() || !in_line) && self.has_room(bytes) {
+            return Ok(shard.check_running()?);
         }
+        let place = in_line.then(|| shard.line.enter());
         let mut timeout = None;
         loop {
-            let (progress, freed) = (self.shard.progress.wait(), self.shard.budget.freed().wait());
-            self.shard.check_running()?;
-            if self.has_room(bytes) {
+            let (progress, freed) = (shard.progress.wait(), shard.budget.freed().wait());
+            let turn = place.as_ref().filter(|place| !place.is_first()).map(Place::turn);
+            shard.check_running()?;
+            if turn.is_none() && self.has_room(bytes) {
                 return Ok(());
             }
             let now = self.runtime.now();
             if now >= deadline {
                 return Err(StoreError::Busy);
             }
-            self.shard.request_useful_round();
+            shard.request_useful_round();
             let sleep = timeout.get_or_insert_with(|| Box::pin(self.runtime.sleep(deadline.since(now))));
-            let moved = select(progress, freed);
+            let moved = match turn {
+                Some(turn) => Either::Left(turn),
+                None => Either::Right(select(progress, freed).map(drop)),
+            };
             if let Either::Right(_) = select(moved, sleep).await {
                 timeout = None;
             }
