@@ -1,13 +1,16 @@
 //! The commands, from parsed options to an exit code. Everything that a user sees of an error is printed here.
 
-use crate::cli::{Cli, Command, NullBrokerArgs, RunArgs};
+use crate::cli::{Cli, Command, ExportArgs, ListArgs, NullBrokerArgs, RunArgs, ShowArgs};
 use crate::exit::Exit;
 use crate::null_broker::{JournalOptions, NullBroker, NullBrokerOptions, Pause};
+use crate::presets::PRESETS;
 use crate::{compare, limits, report, run, target};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +26,9 @@ pub fn execute(cli: &Cli) -> Exit {
         Command::Compare(args) => {
             interruptible().and_then(|interrupted| compare::execute(args, &interrupted))
         }
+        Command::Show(args) => show(args),
+        Command::Export(args) => export(args),
+        Command::List(args) => list(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("strandline-bench: {error}");
@@ -66,6 +72,52 @@ fn execute_run(args: &RunArgs) -> io::Result<Exit> {
         report::print(&mut out, &finished.report, finished.folder.path())?;
     }
     Ok(finished.exit)
+}
+
+fn show(args: &ShowArgs) -> io::Result<Exit> {
+    let report = report::load(&args.run).map_err(io::Error::other)?;
+    let folder = if args.run.is_dir() {
+        args.run.as_path()
+    } else {
+        args.run.parent().unwrap_or(Path::new("."))
+    };
+    report::print(&mut io::stdout().lock(), &report, folder)?;
+    Ok(Exit::Ok)
+}
+
+fn export(args: &ExportArgs) -> io::Result<Exit> {
+    let report = report::load(&args.run).map_err(io::Error::other)?;
+    match &args.output {
+        Some(path) => {
+            let failed = |error| io::Error::other(format!("{}: {error}", path.display()));
+            let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+            args.format.write(&mut out, &report)?;
+            out.flush()?;
+        }
+        None => args.format.write(&mut io::stdout().lock(), &report)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn list(args: &ListArgs) -> io::Result<Exit> {
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &PRESETS)?;
+        writeln!(out)?;
+        return Ok(Exit::Ok);
+    }
+    for preset in PRESETS {
+        writeln!(out, "{}\n  {}", preset.name, preset.summary)?;
+        writeln!(out, "  source     {}", preset.source)?;
+        writeln!(out, "  published  {}", preset.published)?;
+        writeln!(out, "  hardware   {}", preset.hardware)?;
+        writeln!(out, "  options    {}", preset.options.join(" "))?;
+    }
+    for (path, report) in report::stored() {
+        let word = if report.verdict.valid { "VALID" } else { "INVALID" };
+        writeln!(out, "{}  {word}  {}", path.display(), report.load.rate)?;
+    }
+    Ok(Exit::Ok)
 }
 
 fn execute_null_broker(args: &NullBrokerArgs) -> io::Result<Exit> {

@@ -1,11 +1,10 @@
 //! Two loads or two brokers, run in turn: A B A B. A machine that changes its mood changes it for both.
 
-use crate::cli::{Cli, Command, CompareArgs, RunArgs};
+use crate::cli::{self, Command, CompareArgs, RunArgs};
 use crate::exit::Exit;
 use crate::report::{Folder, RunReport};
 use crate::run;
 use crate::units::{format_count, format_nanos};
-use clap::Parser;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,10 +66,7 @@ fn parse_side(options: &str) -> Result<RunArgs, String> {
     let arguments = ["strandline-bench", "run"]
         .into_iter()
         .chain(options.split_whitespace());
-    match Cli::try_parse_from(arguments)
-        .map_err(|error| error.to_string())?
-        .command
-    {
+    match cli::parse(arguments).map_err(|error| error.to_string())?.command {
         Command::Run(arguments) => Ok(*arguments),
         _ => Err(format!("`{options}` are not options of run")),
     }

@@ -424,6 +424,9 @@ impl Sink {
             let interval = recorder
                 .phases()
                 .interval(header.intended.saturating_sub(self.start));
+            let then = recorder.phases().interval(now.saturating_sub(self.start));
+            let bytes = record.value.map_or(0, <[u8]>::len) as u64;
+            recorder.interval(then).delivered.add(1, bytes);
             let slot = recorder.interval(interval);
             slot.end_to_end.record_between(header.intended, now);
             slot.received += 1;

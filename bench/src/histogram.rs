@@ -3,13 +3,27 @@
 use crate::clock::Nanos;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Digits kept at every magnitude.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// A range that spares the hot path most resizes, 1 ns to 10 ms. It grows by itself beyond, to days if need be.
 const EXPECTED_MAX: Nanos = 10_000_000;
+
+/// Points of a curve for every halving of what is above it, as the reference tools print them.
+const TICKS_A_HALVING: u32 = 5;
+
+/// One point of a percentile curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The share of samples up to the value, 0 to 1.
+    pub quantile: f64,
+    /// The value.
+    pub value_ns: Nanos,
+    /// Samples up to the value.
+    pub count: u64,
+}
 
 /// A latency distribution in nanoseconds.
 #[derive(Clone, Debug)]
@@ -112,6 +126,36 @@ impl Latencies {
         }
     }
 
+    /// The curve of all percentiles: the finer, the rarer what it stands for.
+    pub fn curve(&self) -> Vec<CurvePoint> {
+        let mut points: Vec<CurvePoint> = Vec::new();
+        if self.is_empty() {
+            return points;
+        }
+        for step in self.histogram.iter_quantiles(TICKS_A_HALVING) {
+            let point = CurvePoint {
+                quantile: step.quantile(),
+                value_ns: step.value_iterated_to(),
+                count: self.histogram.count_between(0, step.value_iterated_to()),
+            };
+            match points.last_mut() {
+                // Steps without a sample between them are one step.
+                Some(last) if last.value_ns == point.value_ns => *last = point,
+                _ => points.push(point),
+            }
+        }
+        points
+    }
+
+    /// A distribution that was read from a log.
+    pub fn from_histogram(mut histogram: Histogram<u64>) -> Self {
+        histogram.auto(true);
+        Self {
+            histogram,
+            negatives: 0,
+        }
+    }
+
     /// The histogram itself, for the log writer.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
@@ -139,7 +183,7 @@ impl PackedLatencies {
 }
 
 /// The percentiles of one distribution, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Samples.
     pub count: u64,

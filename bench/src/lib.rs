@@ -28,6 +28,7 @@ pub mod machine;
 pub mod null_broker;
 pub mod payload;
 pub mod pin;
+pub mod presets;
 pub mod report;
 pub mod ring;
 pub mod run;

@@ -1,11 +1,11 @@
 //! What the figures were measured on. A figure without its machine is no figure.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
 /// The machine, as far as it matters and can be told without asking other programs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
@@ -22,7 +22,7 @@ pub struct Machine {
     /// Whether a hypervisor runs below.
     pub virtual_machine: bool,
     /// Version of this tool.
-    pub tool_version: &'static str,
+    pub tool_version: String,
 }
 
 impl Machine {
@@ -41,7 +41,7 @@ impl Machine {
             clock_source: read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             virtual_machine: field(&cpuinfo, "flags")
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
-            tool_version: env!("CARGO_PKG_VERSION"),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! `strandline-bench`: reads the command line and calls the library.
 
-use clap::Parser;
 use std::process::ExitCode;
-use strandline_bench::cli::Cli;
 
 fn main() -> ExitCode {
-    // clap itself exits with 2 on a usage error.
-    strandline_bench::commands::execute(&Cli::parse()).into()
+    match strandline_bench::cli::parse(std::env::args_os()) {
+        Ok(cli) => strandline_bench::commands::execute(&cli).into(),
+        // clap itself exits with 2 on a usage error.
+        Err(error) => error.exit(),
+    }
 }

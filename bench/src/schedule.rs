@@ -21,6 +21,8 @@ pub enum RateSpec {
     Poisson(RateProfile),
     /// As fast as the window allows: a closed loop, whose response time is its service time.
     Max,
+    /// So many percent of a peak that is measured first; evenly spaced.
+    OfPeak(f64),
 }
 
 /// The offered rate over time, in the unit it was typed in.
@@ -35,10 +37,18 @@ pub struct RateProfile {
 }
 
 impl RateSpec {
-    /// Parses `1k`, `500MiB/s`, `ramp:0..1M/5m`, `poisson:1k`, `poisson:ramp:...` or `max`. A rate of zero is refused.
+    /// Parses `1k`, `500MiB/s`, `ramp:0..1M/5m`, `poisson:1k`, `poisson:ramp:...`, `50%` of a measured peak, or `max`. A rate of zero is refused.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == "max" {
             return Ok(Self::Max);
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            return match percent.parse::<f64>() {
+                Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Self::OfPeak(percent)),
+                _ => Err(format!(
+                    "`{text}`: a share of the measured peak is more than 0% and at most 100%"
+                )),
+            };
         }
         match text.strip_prefix("poisson:") {
             Some(rest) => RateProfile::parse(rest).map(Self::Poisson),
@@ -46,12 +56,22 @@ impl RateSpec {
         }
     }
 
-    /// The integrated rate for records of `record_bytes`; `None` for the closed loop.
+    /// The integrated rate for records of `record_bytes`; `None` for the closed loop, and for a share of a peak that is not known yet.
     pub fn integrated(&self, record_bytes: usize) -> Option<IntegratedRate> {
         match self {
             Self::Constant(profile) | Self::Poisson(profile) => Some(profile.integrated(record_bytes)),
-            Self::Max => None,
+            Self::Max | Self::OfPeak(_) => None,
         }
+    }
+
+    /// So many records a second, evenly spaced.
+    pub fn constant(records_per_second: f64) -> Self {
+        let rate = Quantity::Records(records_per_second);
+        Self::Constant(RateProfile {
+            from: rate,
+            to: rate,
+            ramp: 0,
+        })
     }
 }
 
@@ -198,7 +218,7 @@ impl Arrivals {
                 let next = exponential(&mut rng, position.of);
                 Spacing::Poisson { rng, next }
             }
-            RateSpec::Constant(_) | RateSpec::Max => Spacing::Even,
+            RateSpec::Constant(_) | RateSpec::Max | RateSpec::OfPeak(_) => Spacing::Even,
         };
         let limit = share(records, position);
         Self {

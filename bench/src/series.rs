@@ -5,6 +5,7 @@
 
 use crate::clock::{Nanos, SECOND};
 use crate::histogram::{AckLatencies, Latencies, PackedLatencies};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -49,7 +50,9 @@ impl Phases {
             (start, (start + SECOND).min(self.warm_up))
         } else {
             let start = self.warm_up + u64::from(interval - warm) * SECOND;
-            (start, (start + SECOND).min(self.end.max(start)))
+            // What comes after the end is counted in whole seconds again.
+            let end = if start < self.end { self.end } else { Nanos::MAX };
+            (start, (start + SECOND).min(end))
         }
     }
 
@@ -76,6 +79,28 @@ pub struct Interval {
     pub acknowledged: u64,
     /// Records received by consumers.
     pub received: u64,
+    /// What was acknowledged while the interval lasted, whenever it was intended: the throughput over time.
+    pub completed: Throughput,
+    /// What was received while the interval lasted.
+    pub delivered: Throughput,
+}
+
+/// Records and the bytes of their values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Records.
+    pub records: u64,
+    /// Bytes of values.
+    pub bytes: u64,
+}
+
+impl Throughput {
+    /// Adds `records` with values of `bytes` together.
+    #[inline]
+    pub fn add(&mut self, records: u64, bytes: u64) {
+        self.records += records;
+        self.bytes += bytes;
+    }
 }
 
 impl Interval {
@@ -85,6 +110,8 @@ impl Interval {
         self.end_to_end.merge(&other.end_to_end);
         self.acknowledged += other.acknowledged;
         self.received += other.received;
+        self.completed.add(other.completed.records, other.completed.bytes);
+        self.delivered.add(other.delivered.records, other.delivered.bytes);
     }
 }
 
@@ -94,6 +121,8 @@ struct PackedInterval {
     distributions: [PackedLatencies; 4],
     acknowledged: u64,
     received: u64,
+    completed: Throughput,
+    delivered: Throughput,
 }
 
 impl Interval {
@@ -108,6 +137,8 @@ impl Interval {
             .map(Latencies::pack),
             acknowledged: self.acknowledged,
             received: self.received,
+            completed: self.completed,
+            delivered: self.delivered,
         }
     }
 }
@@ -124,6 +155,8 @@ impl PackedInterval {
             end_to_end: end_to_end.unpack(),
             acknowledged: self.acknowledged,
             received: self.received,
+            completed: self.completed,
+            delivered: self.delivered,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::clock::{Nanos, SECOND};
 use crate::units::{format_count, format_nanos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A run that achieved less of the offered rate than this measured something else than what was asked.
 const ACHIEVED_MIN: f64 = 0.99;
@@ -55,7 +55,7 @@ pub struct RunFacts {
 }
 
 /// The judgement and its reasons.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether the figures may be quoted.
     pub valid: bool,

@@ -3,7 +3,7 @@
 //! The sender keeps a [`Ledger`] of what it sent and what was acknowledged, the consumer a [`SequenceTracker`] of what it saw, both for
 //! each (producer, partition). [`Verification`] holds one against the other at the end of the run.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -153,7 +153,7 @@ impl Observed {
 }
 
 /// The result of holding what was read against what was acknowledged.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
     /// Records submitted.
     pub sent: u64,

@@ -217,7 +217,7 @@ fn the_files_of_a_run_can_be_read_back() {
     let folder = finished.folder.path();
     let json: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.join("run.json")).unwrap()).unwrap();
-    assert_eq!(json["schema_version"], 1);
+    assert_eq!(json["schema_version"], strandline_bench::report::SCHEMA_VERSION);
     assert_eq!(json["records"]["offered"], 2400);
 
     let log = std::fs::read(folder.join("latency.hlog")).unwrap();

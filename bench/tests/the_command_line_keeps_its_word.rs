@@ -55,7 +55,14 @@ fn a_broker_is_started_measured_and_taken_away() {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        for name in ["run.json", "latency.hlog", "series.csv", "broker.log"] {
+        for name in [
+            "run.json",
+            "latency.hlog",
+            "series.csv",
+            "response.hgrm",
+            "report.html",
+            "broker.log",
+        ] {
             assert!(
                 left.iter().any(|file| file == name),
                 "{name} is missing: {left:?}"

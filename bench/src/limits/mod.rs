@@ -8,8 +8,9 @@ use crate::cli::LimitsArgs;
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::units::{format_byte_rate, format_nanos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 /// How often each figure is measured; the median counts, the first pass is the warm-up and is dropped.
@@ -19,7 +20,7 @@ const PASSES: u32 = 5;
 const SPREAD_MAX: f64 = 0.03;
 
 /// A figure measured several times.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The median of the passes.
     pub median: f64,
@@ -55,7 +56,7 @@ impl Figure {
 }
 
 /// One size of a durable commit: write and fdatasync.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct DurableCommit {
     /// Bytes of the write.
     pub bytes: usize,
@@ -68,7 +69,7 @@ pub struct DurableCommit {
 }
 
 /// All limits.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// Where.
     pub machine: Machine,
@@ -100,7 +101,7 @@ pub fn execute(args: &LimitsArgs) -> io::Result<Exit> {
         eprintln!("strandline-bench: --each 0 measures nothing");
         return Ok(Exit::Usage);
     }
-    let limits = measure(args)?;
+    let limits = measure(&args.data_dir, args.each)?;
     let mut out = io::stdout().lock();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &limits)?;
@@ -111,20 +112,21 @@ pub fn execute(args: &LimitsArgs) -> io::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn measure(args: &LimitsArgs) -> io::Result<Limits> {
-    let disk = disk::measure(&args.data_dir, args.each)?;
+/// Measures all of them, `each` for so long, on the disk that holds `directory`.
+pub fn measure(directory: &Path, each: Duration) -> io::Result<Limits> {
+    let disk = disk::measure(directory, each)?;
     Ok(Limits {
-        machine: Machine::look(&args.data_dir),
+        machine: Machine::look(directory),
         durable: disk.durable,
         sequential_write: disk.sequential_write,
         sequential_read: disk.sequential_read,
-        loopback_round_trip_ns: network::round_trip(args.each)?,
-        loopback_stream: network::stream(args.each)?,
-        memory_copy_cached: cpu::copy(cpu::CACHED_BYTES, args.each)?,
-        memory_copy: cpu::copy(cpu::UNCACHED_BYTES, args.each)?,
-        crc32c: cpu::crc32c(args.each)?,
-        xxh3: cpu::xxh3(args.each)?,
-        clock_read_ns: cpu::clock_read(args.each)?,
+        loopback_round_trip_ns: network::round_trip(each)?,
+        loopback_stream: network::stream(each)?,
+        memory_copy_cached: cpu::copy(cpu::CACHED_BYTES, each)?,
+        memory_copy: cpu::copy(cpu::UNCACHED_BYTES, each)?,
+        crc32c: cpu::crc32c(each)?,
+        xxh3: cpu::xxh3(each)?,
+        clock_read_ns: cpu::clock_read(each)?,
     })
 }
 

@@ -1,6 +1,6 @@
-//! The folder of a run: `run.json`, `latency.hlog`, `series.csv`.
+//! The folder of a run: `run.json`, `latency.hlog`, `series.csv`, percentile distributions, `report.html`.
 
-use super::RunReport;
+use super::{Curve, RunReport, SCHEMA_VERSION, html};
 use crate::histogram::{Latencies, Summary};
 use crate::series::{Interval, Series};
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -96,15 +96,119 @@ fn civil(mut day: u64) -> (u64, u64, u64) {
 
 /// Writes all files of a run.
 pub fn write_results(folder: &Folder, report: &RunReport, series: &Series) -> io::Result<()> {
-    let mut json = serde_json::to_vec_pretty(report)?;
-    json.push(b'\n');
-    fs::write(folder.path.join("run.json"), json)?;
     let mut log = BufWriter::new(File::create(folder.path.join("latency.hlog"))?);
     write_log(&mut log, report, series)?;
     log.flush()?;
-    let mut csv = BufWriter::new(File::create(folder.path.join("series.csv"))?);
-    write_series(&mut csv, series)?;
-    csv.flush()
+    write_report(folder, report)
+}
+
+/// Writes the files that are made from the report alone.
+pub fn write_report(folder: &Folder, report: &RunReport) -> io::Result<()> {
+    for (name, kind) in [
+        ("run.json", Export::Json),
+        ("series.csv", Export::Csv),
+        ("report.html", Export::Html),
+    ] {
+        let mut file = BufWriter::new(File::create(folder.path.join(name))?);
+        kind.write(&mut file, report)?;
+        file.flush()?;
+    }
+    for curve in report.curves.iter().filter(|curve| !curve.points.is_empty()) {
+        let mut file = BufWriter::new(File::create(folder.path.join(format!("{}.hgrm", curve.name)))?);
+        write_curve(&mut file, curve)?;
+        file.flush()?;
+    }
+    Ok(())
+}
+
+/// Reads the result of a run back: its folder, or its `run.json`. The error is a sentence.
+pub fn load(path: &Path) -> Result<RunReport, String> {
+    let file = if path.is_dir() {
+        path.join("run.json")
+    } else {
+        path.to_owned()
+    };
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = fs::read(&file).map_err(|error| failed(&error))?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|error| failed(&format!("no result of a run: {error}")))?;
+    let version = value.get("schema_version").and_then(serde_json::Value::as_u64);
+    if version != Some(u64::from(SCHEMA_VERSION)) {
+        return Err(failed(&match version {
+            Some(version) => format!("its schema is version {version}, this tool reads {SCHEMA_VERSION}"),
+            None => "no result of a run: it has no schema_version".to_owned(),
+        }));
+    }
+    serde_json::from_value(value).map_err(|error| failed(&format!("no result of a run: {error}")))
+}
+
+/// The results below the working folder that can be read, the oldest first.
+pub fn stored() -> Vec<(PathBuf, RunReport)> {
+    let entries = fs::read_dir(RESULTS).map(|entries| entries.flatten().collect::<Vec<_>>());
+    let mut found: Vec<(PathBuf, RunReport)> = entries
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|entry| Some((entry.path(), load(&entry.path()).ok()?)))
+        .collect();
+    found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    found
+}
+
+/// What a result can be written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Export {
+    /// The page with charts.
+    Html,
+    /// Second by second.
+    Csv,
+    /// All of it.
+    Json,
+    /// Percentile distributions as HdrHistogram's tools print them, in milliseconds, one after the other.
+    Hgrm,
+}
+
+impl Export {
+    /// Writes `report` in this form.
+    pub fn write(self, out: &mut impl Write, report: &RunReport) -> io::Result<()> {
+        match self {
+            Self::Html => out.write_all(html::page(report).as_bytes()),
+            Self::Csv => write_series(out, report),
+            Self::Json => {
+                serde_json::to_writer_pretty(&mut *out, report)?;
+                writeln!(out)
+            }
+            Self::Hgrm => {
+                for curve in report.curves.iter().filter(|curve| !curve.points.is_empty()) {
+                    writeln!(out, "#[{}]", curve.name)?;
+                    write_curve(out, curve)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A percentile distribution in milliseconds.
+fn write_curve(out: &mut impl Write, curve: &Curve) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>12} {:>14} {:>10} {:>14}\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    )?;
+    for point in &curve.points {
+        write!(
+            out,
+            "{:>12.6} {:>14.12} {:>10}",
+            point.value_ns as f64 / MAX_VALUE_DIVISOR,
+            point.quantile,
+            point.count
+        )?;
+        if point.quantile < 1.0 {
+            write!(out, " {:>14.2}", 1.0 / (1.0 - point.quantile))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 /// The measured seconds as an HdrHistogram V2 log, one tag for each distribution.
@@ -142,40 +246,45 @@ fn write_log(out: &mut impl Write, report: &RunReport, series: &Series) -> io::R
     Ok(())
 }
 
+/// The distributions of a log, by their tags.
+pub const DISTRIBUTIONS: [&str; 4] = ["response", "service", "lag", "e2e"];
+
+/// In the order of [`DISTRIBUTIONS`].
 fn distributions(interval: &Interval) -> [(&'static str, &Latencies); 4] {
+    let [response, service, lag, end_to_end] = DISTRIBUTIONS;
     [
-        ("response", &interval.acks.response),
-        ("service", &interval.acks.service),
-        ("lag", &interval.acks.lag),
-        ("e2e", &interval.end_to_end),
+        (response, &interval.acks.response),
+        (service, &interval.acks.service),
+        (lag, &interval.acks.lag),
+        (end_to_end, &interval.end_to_end),
     ]
 }
 
-/// Every second, the warm-up included and marked.
-fn write_series(out: &mut impl Write, series: &Series) -> io::Result<()> {
-    write!(out, "start_s,end_s,phase,acknowledged,received")?;
-    for (name, _) in distributions(&Interval::default()) {
+fn write_series(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
+    write!(
+        out,
+        "start_s,end_s,phase,acknowledged,received,completed,completed_bytes,delivered,delivered_bytes"
+    )?;
+    for name in DISTRIBUTIONS {
         write!(out, ",{name}_p50_ns,{name}_p99_ns,{name}_p999_ns,{name}_max_ns")?;
     }
     writeln!(out)?;
-    for (index, interval) in series.intervals() {
-        let (start, end) = series.phases().bounds(index);
-        let phase = if start < series.phases().warm_up {
-            "warm-up"
-        } else {
-            "measured"
-        };
-        let seconds = |nanos: u64| nanos as f64 / 1e9;
+    for row in &report.timeline {
         write!(
             out,
-            "{},{},{phase},{},{}",
-            seconds(start),
-            seconds(end),
-            interval.acknowledged,
-            interval.received
+            "{},{},{},{},{},{},{},{},{}",
+            row.start_seconds,
+            row.end_seconds,
+            row.phase.name(),
+            row.acknowledged,
+            row.received,
+            row.completed.records,
+            row.completed.bytes,
+            row.delivered.records,
+            row.delivered.bytes
         )?;
-        for (_, latencies) in distributions(&interval) {
-            match latencies.summary() {
+        for summary in [row.response, row.service, row.lag, row.end_to_end] {
+            match summary {
                 Some(Summary {
                     p50_ns,
                     p99_ns,

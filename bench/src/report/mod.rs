@@ -1,9 +1,14 @@
 //! What a run leaves behind: a structure, its text, its files.
 
 mod files;
+mod html;
+mod model;
 mod text;
 
-pub use files::{Folder, write_results};
+pub use files::{DISTRIBUTIONS, Export, Folder, load, stored, write_report, write_results};
+pub use model::{
+    AgainstLimit, Calibration, Curve, Floor, LeaderFacts, LimitFacts, PartitionFacts, Phase, TimelineRow,
+};
 pub use text::print;
 
 use crate::histogram::Summary;
@@ -12,7 +17,7 @@ use crate::schedule::RateSpec;
 use crate::units::format_nanos;
 use crate::verdict::Verdict;
 use crate::verify::Verification;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -24,6 +29,7 @@ impl fmt::Display for RateText<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let profile = match self.0 {
             RateSpec::Max => return out.write_str("as fast as the window allows (closed loop)"),
+            RateSpec::OfPeak(percent) => return write!(out, "{percent}% of the measured peak"),
             RateSpec::Constant(profile) | RateSpec::Poisson(profile) => profile,
         };
         let spacing = if matches!(self.0, RateSpec::Poisson(_)) {
@@ -47,13 +53,17 @@ impl fmt::Display for RateText<'_> {
 }
 
 /// The version of the shape of `run.json`; it rises with every change that a reader could trip over.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The result of a run, as `run.json` holds it. Times are nanoseconds where the name says `_ns`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
+    /// The name of the run.
+    pub name: String,
+    /// The preset or file that it was made from.
+    pub preset: Option<String>,
     /// When the schedule started, in ms since 1970.
     pub started_at_ms: i64,
     /// The revision of the source tree that the tool was started in, if it was one.
@@ -86,12 +96,24 @@ pub struct RunReport {
     pub errors: BTreeMap<String, u64>,
     /// How the tool itself fared.
     pub tool: ToolFacts,
+    /// What the machine can do, if that was measured with the run.
+    pub limits: Option<LimitFacts>,
+    /// What the tool can do, if that was measured with the run.
+    pub calibration: Option<Calibration>,
+    /// By partition.
+    pub partitions: Vec<PartitionFacts>,
+    /// By broker.
+    pub leaders: Vec<LeaderFacts>,
+    /// Percentile curves of the measured part.
+    pub curves: Vec<Curve>,
+    /// Second by second.
+    pub timeline: Vec<TimelineRow>,
     /// The `--fail-if` conditions that failed the run.
     pub failed_conditions: Vec<String>,
 }
 
 /// The broker.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TargetFacts {
     /// How it was found or started.
     pub description: String,
@@ -101,10 +123,12 @@ pub struct TargetFacts {
     pub leaders: usize,
     /// What an acknowledgement promises there.
     pub durability: String,
+    /// CPU time that it used while the load ran, the warm-up included; known of a broker that was started for the run.
+    pub cpu_ns: Option<u64>,
 }
 
 /// The load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadFacts {
     /// The rate as it was understood.
     pub rate: String,
@@ -135,7 +159,7 @@ pub struct LoadFacts {
 }
 
 /// Records of the measured part.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct RecordCounts {
     /// That the schedule offered.
     pub offered: u64,
@@ -150,7 +174,7 @@ pub struct RecordCounts {
 }
 
 /// Records a second; missing when the measured part has no length.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Rates {
     /// What the schedule offered; the closed loop offers nothing by itself.
     pub offered: Option<f64>,
@@ -159,7 +183,7 @@ pub struct Rates {
 }
 
 /// The distributions.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LatencyFacts {
     /// Acknowledgement minus intended time.
     pub response: Option<Summary>,
@@ -174,7 +198,7 @@ pub struct LatencyFacts {
 }
 
 /// Reading everything back, from the first fetch to the last record checked.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ReadBack {
     /// Consumers that shared the partitions.
     pub consumers: usize,
@@ -187,7 +211,7 @@ pub struct ReadBack {
 }
 
 /// The tool's own effort.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ToolFacts {
     /// Produce requests.
     pub requests: u64,

@@ -40,13 +40,19 @@ pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Res
     latencies(out, report)?;
     verification(out, report)?;
     tool(out, report)?;
+    against(out, report)?;
     for (error, records) in &report.errors {
         writeln!(out, "error     {error}: {} records", format_count(*records))?;
     }
     for condition in &report.failed_conditions {
         writeln!(out, "FAILED    {condition}")?;
     }
-    writeln!(out, "results   {}", folder.display())
+    writeln!(out, "results   {}", folder.display())?;
+    let page = folder.join("report.html");
+    if page.is_file() {
+        writeln!(out, "report    {}", page.canonicalize().unwrap_or(page).display())?;
+    }
+    Ok(())
 }
 
 /// The first few of a comma-separated list, and how many more there are.
@@ -180,6 +186,43 @@ fn verification(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
         "gap       longest time in which a partition had records due and acknowledged none: {}",
         format_nanos(report.longest_ack_gap_ns)
     )
+}
+
+/// The broker against the machine, and the tool against itself.
+fn against(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
+    for row in report.limits.iter().flat_map(|limits| &limits.against) {
+        writeln!(
+            out,
+            "÷ limit   {:.2}  {}: {} of {}",
+            row.ratio, row.what, row.broker, row.limit
+        )?;
+    }
+    let Some(calibration) = &report.calibration else {
+        return Ok(());
+    };
+    if let (Some(peak), Some(headroom)) = (calibration.tool_peak, calibration.headroom) {
+        writeln!(
+            out,
+            "headroom  {headroom:.1}: the tool reaches {} records/s against the null broker",
+            format_count(peak.round() as u64)
+        )?;
+    }
+    if let Some(floor) = &calibration.floor
+        && let Some(response) = &floor.response
+    {
+        writeln!(
+            out,
+            "floor     p50 {}, p99 {} by the reference broker under the same load{}",
+            format_nanos(response.p50_ns),
+            format_nanos(response.p99_ns),
+            if floor.valid {
+                ""
+            } else {
+                " (INVALID: it did not keep up)"
+            }
+        )?;
+    }
+    Ok(())
 }
 
 fn tool(out: &mut impl Write, report: &RunReport) -> io::Result<()> {

@@ -7,10 +7,11 @@ use crate::histogram::Latencies;
 use crate::machine::Machine;
 use crate::pin;
 use crate::report::{
-    LatencyFacts, LoadFacts, RateText, Rates, RecordCounts, RunReport, SCHEMA_VERSION, TargetFacts, ToolFacts,
+    Curve, LatencyFacts, LeaderFacts, LoadFacts, PartitionFacts, Phase, RateText, Rates, RecordCounts,
+    RunReport, SCHEMA_VERSION, TargetFacts, TimelineRow, ToolFacts,
 };
 use crate::sender::{LoadPlan, SAMPLE_EVERY, SenderReport};
-use crate::series::Series;
+use crate::series::{Interval, Series};
 use crate::verdict::{LevelSample, RunFacts, Verdict};
 use crate::verify::{Ledger, SequenceId};
 use std::collections::{BTreeMap, HashMap};
@@ -87,6 +88,7 @@ impl Run<'_> {
                 bootstrap_servers: self.bootstrap.clone(),
                 leaders: self.layout.leaders.len(),
                 durability: self.durability.clone(),
+                cpu_ns: None,
             },
             load: self.load_facts(plan, seconds, consumers),
             verdict: Verdict::of(&facts),
@@ -122,7 +124,58 @@ impl Run<'_> {
                 connections_lost: sum(|sender| sender.connections_lost),
             },
             failed_conditions: Vec::new(),
+            name: self.args.name.clone(),
+            preset: self.args.load.clone(),
+            limits: None,
+            calibration: None,
+            partitions: self.partition_facts(senders),
+            leaders: self.leader_facts(senders),
+            curves: curves(measured, hiccups),
+            timeline: timeline(series),
         }
+    }
+
+    fn partition_facts(&self, senders: &[SenderReport]) -> Vec<PartitionFacts> {
+        let mut facts: Vec<PartitionFacts> = self
+            .layout
+            .leaders
+            .iter()
+            .flat_map(|(leader, partitions)| partitions.iter().map(move |partition| (leader, *partition)))
+            .map(|(leader, partition)| PartitionFacts {
+                partition,
+                leader: leader.clone(),
+                acknowledged: senders
+                    .iter()
+                    .filter_map(|sender| sender.by_partition.get(&partition))
+                    .sum(),
+            })
+            .collect();
+        facts.sort_unstable_by_key(|facts| facts.partition);
+        facts
+    }
+
+    fn leader_facts(&self, senders: &[SenderReport]) -> Vec<LeaderFacts> {
+        self.layout
+            .leaders
+            .iter()
+            .map(|(address, partitions)| {
+                let mut service = Latencies::default();
+                for sender in senders {
+                    if let Some(of_sender) = sender.by_leader.get(address) {
+                        service.merge(of_sender);
+                    }
+                }
+                LeaderFacts {
+                    address: address.clone(),
+                    partitions: partitions.len(),
+                    acknowledged: senders
+                        .iter()
+                        .flat_map(|sender| partitions.iter().filter_map(|p| sender.by_partition.get(p)))
+                        .sum(),
+                    service: service.summary(),
+                }
+            })
+            .collect()
     }
 
     fn load_facts(&self, plan: &LoadPlan, seconds: f64, consumers: usize) -> LoadFacts {
@@ -148,11 +201,57 @@ impl Run<'_> {
     }
 }
 
+fn curves(measured: &Interval, hiccups: &Latencies) -> Vec<Curve> {
+    [
+        ("response", &measured.acks.response),
+        ("service", &measured.acks.service),
+        ("lag", &measured.acks.lag),
+        ("e2e", &measured.end_to_end),
+        ("hiccups", hiccups),
+    ]
+    .into_iter()
+    .filter(|(_, latencies)| !latencies.is_empty())
+    .map(|(name, latencies)| Curve {
+        name: name.to_owned(),
+        points: latencies.curve(),
+    })
+    .collect()
+}
+
+fn timeline(series: &Series) -> Vec<TimelineRow> {
+    let phases = series.phases();
+    series
+        .intervals()
+        .map(|(index, interval)| {
+            let (start, end) = phases.bounds(index);
+            TimelineRow {
+                start_seconds: start as f64 / SECOND as f64,
+                end_seconds: end as f64 / SECOND as f64,
+                phase: if start < phases.warm_up {
+                    Phase::WarmUp
+                } else if start < phases.end {
+                    Phase::Measured
+                } else {
+                    Phase::Drain
+                },
+                acknowledged: interval.acknowledged,
+                received: interval.received,
+                completed: interval.completed,
+                delivered: interval.delivered,
+                response: interval.acks.response.summary(),
+                service: interval.acks.service.summary(),
+                lag: interval.acks.lag.summary(),
+                end_to_end: interval.end_to_end.summary(),
+            }
+        })
+        .collect()
+}
+
 fn run_facts(
     plan: &LoadPlan,
     senders: &[SenderReport],
     records: &RecordCounts,
-    measured: &crate::series::Interval,
+    measured: &Interval,
     tool_lag: &Latencies,
     interrupted: bool,
 ) -> RunFacts {

@@ -1,5 +1,6 @@
 //! One run, from the target to the verdict.
 
+mod extras;
 mod facts;
 
 use crate::cli::RunArgs;
@@ -10,11 +11,13 @@ use crate::consumer::{ConsumePlan, Consumer, ConsumerReport};
 use crate::exit::Exit;
 use crate::hiccup::HiccupMeter;
 use crate::machine::Machine;
-use crate::report::{Folder, ReadBack, RunReport, write_results};
+use crate::report::{Folder, ReadBack, RunReport, write_report, write_results};
+use crate::schedule::RateSpec;
 use crate::sender::{LoadPlan, Progress, Sender, SenderReport};
 use crate::series::{IntervalPart, Recorder, Series};
 use crate::target::{ChildBroker, ChildKind, ChildOptions};
 use crate::verify::{Observed, Verification};
+use extras::Steps;
 use facts::all_ledgers;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +39,9 @@ const GRACE_MIN: Nanos = 50_000_000;
 
 /// How often progress is printed.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// Clock ticks of `/proc/PID/stat`: 100 a second on every Linux.
+const TICKS_A_SECOND: u64 = 100;
 
 /// Why a run could not be done. The text is for the user.
 #[derive(Debug, thiserror::Error)]
@@ -89,9 +95,22 @@ pub struct Finished {
 
 /// Does one run; `interrupted` ends it early.
 pub fn run(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, RunError> {
+    run_in(args, interrupted)
+}
+
+/// The same, for runs within runs.
+fn run_in(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, RunError> {
     args.check().map_err(RunError::Usage)?;
     let folder =
         Folder::create(args.output.as_deref(), &args.name).map_err(RunError::io("the results' folder"))?;
+    let mut args = args.clone();
+    let mut steps = Steps::new(&args);
+    let limits = if args.limits {
+        steps.next("what this machine can do at best");
+        Some(extras::measure_limits(&folder)?)
+    } else {
+        None
+    };
     let child = match &args.bootstrap_server {
         Some(_) => None,
         None => Some(
@@ -109,20 +128,45 @@ pub fn run(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, Ru
         (None, Some(child)) => child.bootstrap(),
         (None, None) => unreachable!("a broker was started when none was named"),
     };
-    let finished = Run::prepare(args, bootstrap, interrupted).and_then(|run| run.measure(folder));
+    if let RateSpec::OfPeak(percent) = args.rate {
+        steps.next("the peak: the same load in a closed loop");
+        let peak = extras::find_peak(&args, &bootstrap, &folder, interrupted)?;
+        args.rate = RateSpec::constant((peak * percent / 100.0).round().max(1.0));
+    }
+    steps.next("the run");
+    let pid = child.as_ref().map(ChildBroker::pid);
+    let measured = Run::prepare(&args, bootstrap, pid, interrupted).and_then(|run| run.measure(&folder));
     if let Some(child) = child {
         // The figures stand whether or not the broker's data could be removed.
         if let Err(error) = child.stop() {
             eprintln!("removing the broker's data: {error}");
         }
     }
-    finished
+    let mut report = measured?;
+    report.limits = limits.map(|limits| extras::against(limits, &report));
+    if args.calibrate {
+        report.calibration = Some(extras::calibrate(
+            &args,
+            &report,
+            &folder,
+            &mut steps,
+            interrupted,
+        ));
+    }
+    if report.limits.is_some() || report.calibration.is_some() {
+        write_report(&folder, &report)
+            .map_err(RunError::io(format!("writing to {}", folder.path().display())))?;
+    }
+    let exit = exit(&report);
+    Ok(Finished { report, folder, exit })
 }
 
 /// A run that is set up: nothing of this is timed.
 struct Run<'a> {
     args: &'a RunArgs,
     bootstrap: String,
+    /// The process id of the broker that was started for this run.
+    child: Option<u32>,
     cluster: Cluster,
     topic: String,
     created: bool,
@@ -139,6 +183,7 @@ impl<'a> Run<'a> {
     fn prepare(
         args: &'a RunArgs,
         bootstrap: String,
+        child: Option<u32>,
         interrupted: &Arc<AtomicBool>,
     ) -> Result<Self, RunError> {
         let clock = Clock::start();
@@ -160,6 +205,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             args,
             bootstrap,
+            child,
             cluster,
             topic,
             created,
@@ -173,7 +219,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn measure(mut self, folder: Folder) -> Result<Finished, RunError> {
+    fn measure(mut self, folder: &Folder) -> Result<RunReport, RunError> {
         let machine = Machine::look(folder.path());
         let mut pipes = Vec::new();
         for _ in 0..self.args.producers {
@@ -203,7 +249,9 @@ impl<'a> Run<'a> {
             }
             _ => Vec::new(),
         };
+        let cpu_before = self.child.and_then(cpu_ns_of);
         let senders = self.run_senders(&plan, pipes, &parts)?;
+        let cpu_after = self.child.and_then(cpu_ns_of);
         let hiccups = hiccups.stop();
         let (observed, note, read_back) = self.finish_consumers(consume_plan, consumers, &plan);
         drop(parts);
@@ -214,8 +262,10 @@ impl<'a> Run<'a> {
         report.verification_note = note;
         report.read_back = read_back;
         report.failed_conditions = self.failed_conditions(&series);
-        let exit = exit(&report);
-        write_results(&folder, &report, &series)
+        report.target.cpu_ns = cpu_after
+            .zip(cpu_before)
+            .map(|(after, before)| after.saturating_sub(before));
+        write_results(folder, &report, &series)
             .map_err(RunError::io(format!("writing to {}", folder.path().display())))?;
         if self.created && !self.args.keep_topic {
             // The figures stand; the topic is named so that it can be deleted by hand.
@@ -223,7 +273,7 @@ impl<'a> Run<'a> {
                 eprintln!("topic {} was not deleted: {error}", self.topic);
             }
         }
-        Ok(Finished { report, folder, exit })
+        Ok(report)
     }
 
     fn load_plan(&self) -> Result<LoadPlan, RunError> {
@@ -406,6 +456,15 @@ impl<'a> Run<'a> {
         });
         (Some(observed), note, read_back)
     }
+}
+
+/// CPU time that a process has used, all its threads together; `None` when it is gone.
+fn cpu_ns_of(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything; what follows its parenthesis does not.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(ticks * (SECOND / TICKS_A_SECOND))
 }
 
 /// The worst of what holds.

@@ -5,6 +5,7 @@ use super::plan::LoadPlan;
 use super::stream::{Filler, Sealed, Stream};
 use crate::client::{CLIENT_ID, Pipe};
 use crate::clock::Nanos;
+use crate::histogram::Latencies;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::io;
@@ -51,6 +52,8 @@ struct Requests {
     next_correlation_id: i32,
     /// Since when the window has had room without interruption.
     room_since: Nanos,
+    /// Of the measured requests: answer minus submission.
+    service: Latencies,
 }
 
 struct InFlight {
@@ -69,6 +72,7 @@ impl Lane {
             in_flight: VecDeque::new(),
             next_correlation_id: 0,
             room_since: 0,
+            service: Latencies::default(),
         };
         Self {
             address: address.to_owned(),
@@ -84,6 +88,16 @@ impl Lane {
 
     pub(super) fn streams(&self) -> &[Stream] {
         &self.requests.streams
+    }
+
+    /// The broker that it leads to.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// How long the broker took for a request.
+    pub(super) fn service(&self) -> &Latencies {
+        &self.requests.service
     }
 
     /// Whether no request waits for its answer.
@@ -142,7 +156,7 @@ impl Lane {
             let now = plan.clock.now();
             for (stream, batch) in &batches {
                 let stream = &mut requests.streams[*stream];
-                stream.acknowledged(batch, now);
+                stream.acknowledged(batch, now, plan.start + plan.phases.warm_up);
                 stream.ledger.not_acknowledged(batch.sequences.clone());
                 meter.acknowledged(batch, submitted, now, plan);
             }
@@ -348,11 +362,17 @@ impl Requests {
                 .map_err(|_| format!("an answer for partition {}, which was not asked", partition.index))?;
             answered[at] = Some(partition.error_code);
         }
+        if plan
+            .phases
+            .is_measured(request.submitted.saturating_sub(plan.start))
+        {
+            self.service.record_between(request.submitted, now);
+        }
         for ((stream, batch), code) in request.batches.iter().zip(answered) {
             let stream = &mut self.streams[*stream];
             match code {
                 Some(ErrorCode::None) => {
-                    stream.acknowledged(batch, now);
+                    stream.acknowledged(batch, now, plan.start + plan.phases.warm_up);
                     meter.acknowledged(batch, request.submitted, now, plan);
                 }
                 refused => {

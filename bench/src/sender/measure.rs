@@ -57,6 +57,10 @@ pub struct SenderReport {
     pub core: Option<usize>,
     /// CPU time of the sender's thread.
     pub cpu_ns: u64,
+    /// Measured records acknowledged, by partition.
+    pub by_partition: BTreeMap<i32, u64>,
+    /// How long requests took, by the broker that answered them.
+    pub by_leader: BTreeMap<String, Latencies>,
 }
 
 /// Takes the measurements of one sender.
@@ -87,6 +91,10 @@ impl Meter {
         if (plan.start + phases.warm_up..plan.start + phases.end).contains(&now) {
             self.report.acknowledged_meanwhile += batch.intended.len() as u64;
         }
+        self.recorder
+            .interval(phases.interval(now.saturating_sub(plan.start)))
+            .completed
+            .add(batch.intended.len() as u64, batch.value_bytes);
         let mut rest = &batch.intended[..];
         while let Some(first) = rest.first() {
             let interval = phases.interval(first.saturating_sub(plan.start));

@@ -195,12 +195,18 @@ impl Sender {
         for lane in &mut self.lanes {
             lane.abandon("no answer in time", &plan, &mut self.meter);
             let report = &mut self.meter.report;
+            report
+                .by_leader
+                .insert(lane.address().to_owned(), lane.service().clone());
             for stream in lane.streams() {
                 let id = SequenceId {
                     producer: self.index,
                     partition: stream.partition,
                 };
                 report.ledgers.insert(id, stream.ledger.clone());
+                report
+                    .by_partition
+                    .insert(stream.partition, stream.measured_acknowledged());
                 report.never_submitted += stream.measured_left(&plan, until);
                 report.longest_ack_gap = report.longest_ack_gap.max(stream.longest_gap());
             }

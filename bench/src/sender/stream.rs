@@ -31,6 +31,9 @@ pub(super) struct Stream {
     intended: Vec<Nanos>,
     last_ack: Nanos,
     longest_gap: Nanos,
+    record_bytes: u64,
+    /// Records acknowledged in the measured part.
+    acknowledged: u64,
 }
 
 /// A batch on its way.
@@ -40,6 +43,8 @@ pub(super) struct Sealed {
     pub(super) sequences: Range<u64>,
     /// The intended time of each record, by the run's clock.
     pub(super) intended: Vec<Nanos>,
+    /// Bytes of all values.
+    pub(super) value_bytes: u64,
 }
 
 /// What filling a batch needs besides the stream.
@@ -74,6 +79,8 @@ impl Stream {
             intended: Vec::new(),
             last_ack: plan.start,
             longest_gap: 0,
+            record_bytes: plan.record_bytes as u64,
+            acknowledged: 0,
         };
         stream.find_next(plan.start);
         stream
@@ -167,6 +174,7 @@ impl Stream {
         Sealed {
             bytes,
             sequences: self.next_sequence - count..self.next_sequence,
+            value_bytes: intended.len() as u64 * self.record_bytes,
             intended,
         }
     }
@@ -181,13 +189,21 @@ impl Stream {
     }
 
     /// Notes that `batch` was acknowledged at `now`, for the longest time in which records were due and none was acknowledged.
-    pub(super) fn acknowledged(&mut self, batch: &Sealed, now: Nanos) {
+    pub(super) fn acknowledged(&mut self, batch: &Sealed, now: Nanos, measured_from: Nanos) {
+        // Intended times never fall.
+        self.acknowledged +=
+            (batch.intended.len() - batch.intended.partition_point(|&at| at < measured_from)) as u64;
         let waiting_since = batch
             .intended
             .first()
             .map_or(now, |&first| first.max(self.last_ack));
         self.longest_gap = self.longest_gap.max(now.saturating_sub(waiting_since));
         self.last_ack = now;
+    }
+
+    /// Measured records that were acknowledged.
+    pub(super) fn measured_acknowledged(&self) -> u64 {
+        self.acknowledged
     }
 
     pub(super) fn longest_gap(&self) -> Nanos {

@@ -215,8 +215,13 @@ fn command(options: &ChildOptions, data: &Path) -> Result<Command, String> {
     let own = std::env::current_exe().map_err(|error| format!("where this program lies: {error}"))?;
     let mut command = match options.kind {
         ChildKind::Strandline => {
-            let beside = own.with_file_name("strandline");
-            let binary = options.binary.clone().unwrap_or(beside);
+            let binary = match &options.binary {
+                Some(binary) => binary.clone(),
+                None => {
+                    build_beside(&own)?;
+                    own.with_file_name("strandline")
+                }
+            };
             if !binary.is_file() {
                 return Err(format!(
                     "no broker at {}: build it with `cargo build --release`, or name one with --broker-binary or a running one with --bootstrap-server",
@@ -238,6 +243,48 @@ fn command(options: &ChildOptions, data: &Path) -> Result<Command, String> {
     };
     command.args(["--port", "0"]).arg("--data-dir").arg(data);
     Ok(command)
+}
+
+/// Builds the broker when this program was started by `cargo run` in its own tree, which builds only this one.
+fn build_beside(own: &Path) -> Result<(), String> {
+    let this = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let by_cargo = std::env::var_os("CARGO_MANIFEST_DIR").is_some_and(|folder| Path::new(&folder) == this);
+    let (Some(cargo), true, Some(profile)) = (std::env::var_os("CARGO"), by_cargo, own.parent()) else {
+        return Ok(());
+    };
+    let (Some(target), Some(name)) = (profile.parent(), profile.file_name()) else {
+        return Ok(());
+    };
+    let mut command = Command::new(cargo);
+    command
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "strandline",
+            "--bin",
+            "strandline",
+        ])
+        .arg("--manifest-path")
+        .arg(this.with_file_name("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target);
+    match name.to_str() {
+        Some("debug") => {}
+        Some(release) => {
+            command.args(["--profile", release]);
+        }
+        None => return Ok(()),
+    }
+    if !profile.join("strandline").is_file() {
+        eprintln!("building the broker; this takes some minutes, once");
+    }
+    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("cargo could not build the broker ({status})"))
+    }
 }
 
 /// Reads on to the end, so that the child never blocks on a full pipe.

@@ -1,4 +1,4 @@
-//! The command line.
+//! Options of `run`.
 
 use crate::clock::Nanos;
 use crate::exit;
@@ -8,7 +8,7 @@ use crate::schedule::RateSpec;
 use crate::series::Phases;
 use crate::target::ChildKind;
 use crate::units::{parse_bytes, parse_duration};
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,32 +22,13 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// No run lasts longer: a month.
 const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
 
-/// The load generator for brokers that speak the Kafka protocol.
-#[derive(Debug, Parser)]
-#[command(name = "strandline-bench", version, about, after_help = exit::HELP)]
-pub struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// The commands.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Measure a broker at a given rate, and verify every record.
-    Run(Box<RunArgs>),
-    /// Run the reference broker: the least that a broker must do.
-    NullBroker(NullBrokerArgs),
-    /// Measure what this machine can do at best.
-    Limits(LimitsArgs),
-    /// Run two loads in turn (A B A B) and compare them.
-    Compare(CompareArgs),
-}
-
 /// Options of `run`.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = exit::HELP)]
+#[command(after_help = exit::HELP, args_override_self = true)]
 pub struct RunArgs {
+    /// A preset (see `list`), a FILE.toml with options of `run` as its keys, or nothing.
+    #[arg(value_name = "PRESET|FILE")]
+    pub load: Option<String>,
     /// A running broker (HOST:PORT, several by commas); without it one is started for the run.
     #[arg(short = 'b', long, value_name = "HOST:PORT")]
     pub bootstrap_server: Option<String>,
@@ -60,7 +41,7 @@ pub struct RunArgs {
     /// An argument for the broker that is started; repeatable.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub broker_arg: Vec<String>,
-    /// The offered rate: 10k, 500MiB/s, poisson:10k, ramp:0..1M/5m, or max (closed loop).
+    /// The offered rate: 10k, 500MiB/s, poisson:10k, ramp:0..1M/5m, 50% (of a peak measured first), or max (closed loop).
     #[arg(long, default_value = "10k", value_parser = RateSpec::parse)]
     pub rate: RateSpec,
     /// How long to measure. [default: 10s; with --num-records, until they are sent]
@@ -114,6 +95,12 @@ pub struct RunArgs {
     /// Exit 99 if it holds, or has no samples: [response|service|lag|e2e.]p50|p90|p99|p999|p9999|max OP TIME; repeatable.
     #[arg(long, value_parser = FailIf::parse, value_name = "CONDITION")]
     pub fail_if: Vec<FailIf>,
+    /// Measure first what this machine can do, and print broker ÷ limit.
+    #[arg(long)]
+    pub limits: bool,
+    /// Measure afterwards what the tool can do (null broker) and the floor of a durable acknowledgement (reference broker).
+    #[arg(long)]
+    pub calibrate: bool,
     /// Print the result as JSON on stdout.
     #[arg(long)]
     pub json: bool,
@@ -181,66 +168,6 @@ impl RunArgs {
     }
 }
 
-/// Options of `null-broker`.
-#[derive(Args, Clone, Debug)]
-pub struct NullBrokerArgs {
-    /// Acknowledge only what is flushed: one io_uring journal, group commit.
-    #[arg(long)]
-    pub durable: bool,
-    /// Where the journal lives.
-    #[arg(long, default_value = "data", value_name = "DIR")]
-    pub data_dir: PathBuf,
-    /// Bytes of the journal, which is filled ahead and written round and round.
-    #[arg(long, default_value = "256MiB", value_parser = parse_bytes)]
-    pub journal_bytes: usize,
-    /// The port on 127.0.0.1; 0 takes a free one.
-    #[arg(long, default_value_t = 9092)]
-    pub port: u16,
-    /// How many brokers to look like, each with its own port.
-    #[arg(long, default_value_t = 1)]
-    pub brokers: u16,
-    /// Newest bytes of each partition to keep in memory for consumers; 0 serves no Fetch.
-    #[arg(long, default_value = "0", value_parser = parse_bytes)]
-    pub retain_bytes: usize,
-    /// Stall once after so many records, to see what a tool makes of it.
-    #[arg(long, value_name = "RECORDS", requires = "pause_for")]
-    pub pause_after: Option<u64>,
-    /// How long to stall.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "pause_after")]
-    pub pause_for: Option<Duration>,
-}
-
-/// Options of `limits`.
-#[derive(Args, Clone, Debug)]
-pub struct LimitsArgs {
-    /// The folder on the disk to measure.
-    #[arg(long, default_value = ".", value_name = "DIR")]
-    pub data_dir: PathBuf,
-    /// How long to measure each figure.
-    #[arg(long, default_value = "1s", value_parser = parse_duration)]
-    pub each: Duration,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `compare`.
-#[derive(Args, Clone, Debug)]
-pub struct CompareArgs {
-    /// Options of `run` for the first side, as one argument.
-    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
-    pub a: String,
-    /// Options of `run` for the second side.
-    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
-    pub b: String,
-    /// How many pairs of runs.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub pairs: u32,
-    /// The folder for the results of all runs. [default: results/TIME-compare]
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-}
-
 fn parse_record_size(text: &str) -> Result<usize, String> {
     let bytes = parse_bytes(text)?;
     if bytes < HEADER_BYTES {
@@ -280,7 +207,8 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use crate::cli::{Cli, Command};
+    use clap::{CommandFactory, Parser};
 
     fn run(arguments: &[&str]) -> Result<RunArgs, String> {
         let all = ["strandline-bench", "run"].iter().chain(arguments);

@@ -1,0 +1,133 @@
+//! The parts of a result that are measured over time, over percentiles and over partitions, and what they are held against.
+
+use crate::histogram::{CurvePoint, Summary};
+use crate::limits::Limits;
+use crate::series::Throughput;
+use serde::{Deserialize, Serialize};
+
+/// One second of the schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimelineRow {
+    /// When it starts, in seconds since the start of the schedule.
+    pub start_seconds: f64,
+    /// When it ends.
+    pub end_seconds: f64,
+    /// What part of the run it belongs to.
+    pub phase: Phase,
+    /// Records intended in this second and ever acknowledged.
+    pub acknowledged: u64,
+    /// Records intended in this second and ever received.
+    pub received: u64,
+    /// What was acknowledged in this second, whenever it was intended.
+    pub completed: Throughput,
+    /// What was received in this second, whenever it was intended.
+    pub delivered: Throughput,
+    /// Acknowledgement minus intended time, of the records intended in this second.
+    pub response: Option<Summary>,
+    /// Acknowledgement minus submission.
+    pub service: Option<Summary>,
+    /// Submission minus intended time.
+    pub lag: Option<Summary>,
+    /// Receipt minus intended time.
+    pub end_to_end: Option<Summary>,
+}
+
+/// The parts of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// At the same rate, and in no figure.
+    WarmUp,
+    /// What the figures are made of.
+    Measured,
+    /// After the end of the schedule: late answers.
+    Drain,
+}
+
+impl Phase {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WarmUp => "warm-up",
+            Self::Measured => "measured",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// The percentile curve of one distribution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Which: response, service, lag, e2e, hiccups.
+    pub name: String,
+    /// Its points, from the median to the largest.
+    pub points: Vec<CurvePoint>,
+}
+
+/// What one partition took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartitionFacts {
+    /// Its number.
+    pub partition: i32,
+    /// The address of its leader.
+    pub leader: String,
+    /// Measured records acknowledged.
+    pub acknowledged: u64,
+}
+
+/// What one broker (of Strandline: one shard) took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeaderFacts {
+    /// Its address.
+    pub address: String,
+    /// Partitions that it leads.
+    pub partitions: usize,
+    /// Measured records acknowledged.
+    pub acknowledged: u64,
+    /// How long its answers to requests took.
+    pub service: Option<Summary>,
+}
+
+/// What the tool itself can do, and what a durable acknowledgement costs at least here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Records a second of the same load, in a closed loop, against the null broker: the most that this tool could have offered.
+    pub tool_peak: Option<f64>,
+    /// That, divided by what was achieved.
+    pub headroom: Option<f64>,
+    /// The same load against the reference broker, whose acknowledgements wait for one journal and nothing else.
+    pub floor: Option<Floor>,
+}
+
+/// The reference broker under the same load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Whether it kept up.
+    pub valid: bool,
+    /// Records a second.
+    pub achieved: Option<f64>,
+    /// Acknowledgement minus intended time.
+    pub response: Option<Summary>,
+}
+
+/// The broker's figure divided by the machine's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgainstLimit {
+    /// What is compared.
+    pub what: String,
+    /// The broker's figure, readable.
+    pub broker: String,
+    /// The machine's figure, readable.
+    pub limit: String,
+    /// The first divided by the second.
+    pub ratio: f64,
+}
+
+/// What the machine can do at best, measured before the run, and the broker's share of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LimitFacts {
+    /// The limits.
+    pub limits: Limits,
+    /// What the broker reached of them.
+    pub against: Vec<AgainstLimit>,
+}
