@@ -25,3 +25,4 @@ mod text;
 mod topology;
 
 pub use context::AdminContext;
+pub(crate) use topology::base64;

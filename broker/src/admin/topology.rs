@@ -23,7 +23,7 @@ pub(super) fn cluster_id(image: &ClusterImage) -> StrBytes {
     StrBytes::from_string(base64(image.cluster_id().unwrap_or_else(Uuid::nil)))
 }
 
-fn base64(id: Uuid) -> String {
+pub(crate) fn base64(id: Uuid) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bits = id.as_u128();
     // 21 digits of six bits, and one with the last two.

@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use strandline_core::group::classic::{Answer, ClassicGroup, Effects, Ticket};
+use strandline_core::group::classic::{Answer, Effects, Ticket};
 use strandline_core::group::offsets::OffsetStore;
 use strandline_runtime::local::OneshotSender;
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 
+use super::machine::Machine;
 use super::memory::GroupMemory;
 use crate::shard::{Deadline, Partition, Topic};
 
@@ -41,13 +42,15 @@ pub(crate) struct Coordinator<D: Disk> {
 
 /// A group in memory.
 pub(super) struct Group {
-    pub(super) machine: ClassicGroup,
+    pub(super) machine: Machine,
     /// Tells it from an earlier one of its name.
     pub(super) life: u64,
     /// When it wants to be called, and the entry that calls it.
     pub(super) deadline: Option<(i64, Deadline)>,
     /// About what it takes in memory.
     pub(super) bytes: usize,
+    /// Behind its last record: what is told of a group of the consumer protocol waits until that is durable.
+    pub(super) appended_end: i64,
 }
 
 impl<D: Disk> Coordinator<D> {
@@ -97,7 +100,10 @@ impl<D: Disk> Coordinator<D> {
         for mut group in groups.into_values() {
             self.memory.change(group.bytes, 0);
             let mut effects = Effects::default();
-            group.machine.die(ErrorCode::NotCoordinator, 0, &mut effects);
+            // Those of the consumer protocol are answered at once; what waits is the handlers'.
+            if let Machine::Classic(machine) = &mut group.machine {
+                machine.die(ErrorCode::NotCoordinator, 0, &mut effects);
+            }
             self.answer(&mut effects);
         }
         // Nobody is left to answer these: their requests see the sender go.

@@ -1,4 +1,5 @@
-//! Running groups: each call, what it has done, and when the group wants to be called next.
+//! Running groups of the classic protocol: each call, what it has done, and when a group of either kind wants to be called
+//! next.
 
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use strandline_wire::ErrorCode;
 
 use super::Coordinator;
 use super::coordinator::{Group, State};
+use super::machine::Machine;
 use crate::shard::{Deadline, Expire, Shard};
 
 /// A group's place in the books besides itself and its name, with its deadline.
@@ -25,19 +27,35 @@ impl<D: Disk> Coordinator<D> {
         self.groups.borrow().contains_key(name)
     }
 
-    /// Makes an empty group, if there is none of its name.
+    /// Whether there is a classic one.
+    pub(super) fn has_classic(&self, name: &str) -> bool {
+        let groups = self.groups.borrow();
+        groups
+            .get(name)
+            .is_some_and(|group| group.machine.classic().is_some())
+    }
+
+    /// Whether there is one of the consumer protocol.
+    pub(super) fn has_consumer(&self, name: &str) -> bool {
+        let groups = self.groups.borrow();
+        groups
+            .get(name)
+            .is_some_and(|group| group.machine.consumer().is_some())
+    }
+
+    /// Makes an empty classic group, if there is none of its name.
     pub(super) fn make<R: Runtime>(&self, shard: &Shard<R, D>, name: &str) {
         if self.has(name) {
             return;
         }
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let machine = ClassicGroup::new(shard.groups.classic.clone(), now_ms);
-        let group = Group::new(name, machine, shard.groups.next_life());
+        let group = Group::new(name, Machine::Classic(machine), shard.groups.next_life());
         self.memory.change(0, group.bytes);
         self.groups.borrow_mut().insert(name.into(), group);
     }
 
-    /// Calls a group with the time, and does what it asks for; `None` without such a group.
+    /// Calls a classic group with the time, and does what it asks for; `None` without such a group.
     pub(super) fn call<R: Runtime, T>(
         self: &Rc<Self>,
         shard: &Rc<Shard<R, D>>,
@@ -46,9 +64,12 @@ impl<D: Disk> Coordinator<D> {
     ) -> Option<T> {
         let mut groups = self.groups.borrow_mut();
         let group = groups.get_mut(name)?;
+        let Machine::Classic(machine) = &mut group.machine else {
+            return None;
+        };
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let mut effects = Effects::default();
-        let result = call(&mut group.machine, now_ms, &mut effects);
+        let result = call(machine, now_ms, &mut effects);
         self.settle(shard, name, group, effects, now_ms);
         Some(result)
     }
@@ -61,7 +82,7 @@ impl<D: Disk> Coordinator<D> {
         name: &str,
         ask: impl FnOnce(&mut ClassicGroup, Ticket, i64, &mut Effects),
     ) -> Option<OneshotReceiver<Answer>> {
-        if !self.has(name) {
+        if !self.has_classic(name) {
             return None;
         }
         let ticket = self.next_ticket();
@@ -80,7 +101,7 @@ impl<D: Disk> Coordinator<D> {
         group.bytes = bytes;
     }
 
-    /// Enters a group that was replayed.
+    /// Enters a classic group that was replayed.
     pub(super) fn enter<R: Runtime>(
         self: &Rc<Self>,
         shard: &Rc<Shard<R, D>>,
@@ -89,14 +110,15 @@ impl<D: Disk> Coordinator<D> {
         effects: Effects,
         now_ms: i64,
     ) {
-        let mut group = Group::new(&name, machine, shard.groups.next_life());
+        let mut group = Group::new(&name, Machine::Classic(machine), shard.groups.next_life());
         group.bytes += group.machine.bytes();
         self.memory.change(0, group.bytes);
         self.settle(shard, &name, &mut group, effects, now_ms);
         self.groups.borrow_mut().insert(name, group);
     }
 
-    fn settle<R: Runtime>(
+    /// Does what a classic group asks for.
+    pub(super) fn settle<R: Runtime>(
         self: &Rc<Self>,
         shard: &Rc<Shard<R, D>>,
         name: &str,
@@ -115,9 +137,11 @@ impl<D: Disk> Coordinator<D> {
                 };
                 match self.append(shard, &[record]) {
                     Ok(end) => self.tell_when_durable(shard, name, group.life, persist.id, end),
-                    Err(code) => group
-                        .machine
-                        .persisted(persist.id, Err(code), now_ms, &mut effects),
+                    Err(code) => {
+                        if let Machine::Classic(machine) = &mut group.machine {
+                            machine.persisted(persist.id, Err(code), now_ms, &mut effects);
+                        }
+                    }
                 }
             }
         }
@@ -180,7 +204,7 @@ impl<D: Disk> Coordinator<D> {
     }
 
     /// An entry in the shard's deadlines, unless an earlier one is there, which will look again.
-    fn set_deadline<R: Runtime>(
+    pub(super) fn set_deadline<R: Runtime>(
         self: &Rc<Self>,
         shard: &Rc<Shard<R, D>>,
         name: &str,
@@ -201,12 +225,14 @@ impl<D: Disk> Coordinator<D> {
 }
 
 impl Group {
-    fn new(name: &str, machine: ClassicGroup, life: u64) -> Self {
+    /// A group whose members are not counted yet.
+    pub(super) fn new(name: &str, machine: Machine, life: u64) -> Self {
         Self {
             bytes: Self::bytes_of(name),
             machine,
             life,
             deadline: None,
+            appended_end: 0,
         }
     }
 
@@ -239,6 +265,10 @@ impl<R: Runtime, D: Disk> Expire for GroupTimer<R, D> {
                 coordinator.look_again(&shard, &self.group, group);
                 return;
             }
+        }
+        if coordinator.has_consumer(&self.group) {
+            coordinator.tick(&shard, &self.group);
+            return;
         }
         coordinator.call(&shard, &self.group, |machine, now_ms, effects| {
             if machine.deadline_ms().is_some_and(|deadline| deadline <= now_ms) {

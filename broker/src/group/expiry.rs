@@ -13,7 +13,7 @@ use strandline_storage::disk::Disk;
 
 use super::Coordinator;
 use super::coordinator::State;
-use super::write::bytes_of;
+use super::write::{GROUP_END_BYTES, bytes_of};
 use crate::shard::Shard;
 
 /// Looks for what has expired, again and again.
@@ -48,24 +48,22 @@ async fn expire_group<R: Runtime, D: Disk>(
     name: &Rc<str>,
 ) {
     let look = || expired(shard, coordinator, name);
-    let Some((records, all)) = with_room(shard, coordinator, look, |(records, _)| bytes_of(records)).await
-    else {
+    let bytes = |(records, _): &(Vec<_>, bool)| bytes_of(records) + GROUP_END_BYTES;
+    let Some((records, all)) = with_room(shard, coordinator, look, bytes).await else {
         return;
     };
     if !records.is_empty() {
         tracing::info!(
             shard = shard.number,
             group = &**name,
-            offsets =
-                records.len() - usize::from(matches!(records.last(), Some(OffsetsRecord::Group { .. }))),
+            offsets = records.len(),
             "offsets of the group have expired"
         );
     }
-    if coordinator.append_all(shard, &records).is_err() {
-        // Looked for again at the next round.
-        return;
-    }
-    if all {
+    // What was not appended is looked for again at the next round.
+    if !all {
+        let _ = coordinator.append_all(shard, &records);
+    } else if coordinator.end_group(shard, name, records).is_ok() {
         coordinator.remove(name);
     }
 }
@@ -84,7 +82,7 @@ async fn with_room<R: Runtime, D: Disk, T>(
     (coordinator.state() == State::Active).then_some(found)
 }
 
-/// The records that take a group's expired offsets away, and whether nothing is left of it; `None` if nothing is to be done.
+/// The records that take a group's expired offsets away, and whether nothing else is left of it; `None` if nothing is to be done.
 fn expired<R: Runtime, D: Disk>(
     shard: &Rc<Shard<R, D>>,
     coordinator: &Rc<Coordinator<D>>,
@@ -106,16 +104,10 @@ fn expired<R: Runtime, D: Disk>(
         shard.groups.settings.retention_ms,
     );
     let gone = all && group.machine.is_idle();
-    let mut records: Vec<_> = expired
+    let records: Vec<_> = expired
         .into_iter()
         .map(|(topic, partition)| tombstone(name, &topic, partition))
         .collect();
-    if gone && group.machine.has_record() {
-        records.push(OffsetsRecord::Group {
-            group: name.to_string(),
-            value: None,
-        });
-    }
     (gone || !records.is_empty()).then_some((records, gone))
 }
 

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use strandline_core::group::classic::{ClassicGroup, Effects, GroupRecord};
+use strandline_core::group::consumer::ConsumerGroup;
 use strandline_core::group::offsets::{OffsetsRecord, RecordError};
 use strandline_runtime::Runtime;
 use strandline_runtime::local::Event;
@@ -21,8 +22,14 @@ use crate::shard::Shard;
 /// Partitions of one shard that are replayed at a time: each takes `offsets.load.buffer.size` and the disk's time.
 const LOADS_MAX: usize = 2;
 
-/// The last record of each classic group.
-type Records = BTreeMap<Rc<str>, GroupRecord>;
+/// What the records say of groups.
+#[derive(Default)]
+struct Records {
+    /// The last record of each classic group.
+    classic: BTreeMap<Rc<str>, GroupRecord>,
+    /// The groups of the consumer protocol, which are the sum of their records.
+    consumer: BTreeMap<Rc<str>, ConsumerGroup>,
+}
 
 /// Why a partition cannot be replayed.
 #[derive(Debug, Error)]
@@ -41,7 +48,7 @@ enum LoadError {
 pub(super) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, coordinator: Rc<Coordinator<D>>) {
     let _turn = shard.groups.loads.turn().await;
     let started = shard.runtime.now();
-    let mut records = Records::new();
+    let mut records = Records::default();
     if let Err(error) = replay(&shard, &coordinator, &mut records).await {
         if coordinator.state() == State::Loading {
             coordinator.set_state(State::Ended);
@@ -148,9 +155,17 @@ fn replay_batch<R: Runtime, D: Disk>(
             Err(error) => ControlFlow::Break(LoadError::Record { offset, error }),
             Ok(OffsetsRecord::Group { group, value }) => {
                 match value {
-                    Some(value) => drop(groups.insert(group.into(), value)),
-                    None => drop(groups.remove(&*group)),
+                    Some(value) => drop(groups.classic.insert(group.into(), value)),
+                    None => drop(groups.classic.remove(&*group)),
                 }
+                ControlFlow::Continue(())
+            }
+            Ok(OffsetsRecord::Consumer { group, record }) => {
+                let name = group.clone();
+                let machine = groups.consumer.entry(group);
+                machine
+                    .or_insert_with(|| ConsumerGroup::new(name))
+                    .replay(&record);
                 ControlFlow::Continue(())
             }
             Ok(OffsetsRecord::Unknown(kind)) => {
@@ -184,12 +199,29 @@ async fn enter_groups<R: Runtime, D: Disk>(
     coordinator: &Rc<Coordinator<D>>,
     records: Records,
 ) {
+    let Records {
+        mut classic,
+        mut consumer,
+    } = records;
+    // What only tombstones are left of is no group.
+    consumer.retain(|_, machine| machine.exists());
+    // A group goes over with the tombstone of what it was in one batch, so that none is both; if one is, the newer kind counts.
+    classic.retain(|name, _| !consumer.contains_key(name));
     let simple: Vec<Rc<str>> = {
         let offsets = coordinator.offsets.borrow();
-        let names = offsets.groups().filter(|name| !records.contains_key(*name));
+        let names = offsets
+            .groups()
+            .filter(|name| !classic.contains_key(*name) && !consumer.contains_key(*name));
         names.map(Rc::from).collect()
     };
-    for (name, mut record) in records {
+    for (name, machine) in consumer {
+        if coordinator.state() != State::Loading {
+            return;
+        }
+        coordinator.enter_consumer(shard, name, machine);
+        shard.runtime.yield_if_needed().await;
+    }
+    for (name, mut record) in classic {
         if coordinator.state() != State::Loading {
             return;
         }

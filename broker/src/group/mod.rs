@@ -2,8 +2,8 @@
 //!
 //! A [`Coordinator`] is one such partition: its groups, their committed offsets, and the log that keeps both. What a
 //! group does is decided in [`strandline_core::group`]; here it is given requests and time, and its records are
-//! appended. Map: [`load`] replays a partition; [`drive`] runs groups and does what they ask for; [`write`] appends and
-//! waits; [`expiry`] takes away what is old or whose topic is gone; `handlers`: one file an API.
+//! appended. Map: [`load`] replays a partition; [`drive`] runs groups and does what they ask for, [`consumer`] those of the
+//! consumer protocol (KIP-848), and what changes from one protocol to the other; [`write`] appends and waits; [`expiry`] takes away what is old or whose topic is gone; `handlers`: one file an API.
 //!
 //! Invariants:
 //! - Until a partition is replayed to the end it had when this shard began to lead it, nobody is told anything of it but
@@ -11,11 +11,13 @@
 //! - What an answer tells is durable: a commit is acknowledged, and an offset told, once its record is as with `acks=all`.
 //! - Between looking at a group and appending its record nothing is awaited.
 
+mod consumer;
 mod coordinator;
 mod drive;
 mod expiry;
 pub(crate) mod handlers;
 mod load;
+mod machine;
 mod memory;
 mod write;
 
@@ -23,8 +25,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use strandline_core::config::{GroupSettings, StaticConfig};
+use strandline_core::config::{ConsumerGroupSettings, GroupSettings, StaticConfig};
 use strandline_core::group::classic::ClassicConfig;
+use strandline_core::group::consumer::ConsumerGroupConfig;
 use strandline_core::group::offsets::{OFFSETS_TOPIC, partition_of};
 use strandline_core::metadata::ClusterImage;
 use strandline_runtime::{Monotonic, Queue, Runtime};
@@ -44,6 +47,7 @@ use crate::shard::Shard;
 pub(crate) struct Groups<D: Disk> {
     pub(crate) settings: GroupSettings,
     pub(crate) classic: Rc<ClassicConfig>,
+    pub(crate) consumer: ConsumerGroupSettings,
     /// By number of the partition of `__consumer_offsets`.
     coordinators: RefCell<BTreeMap<i32, Rc<Coordinator<D>>>>,
     memory: Rc<GroupMemory>,
@@ -75,6 +79,7 @@ impl<D: Disk> Groups<D> {
                 initial_rebalance_delay_ms: settings.initial_rebalance_delay_ms,
                 size_max: settings.size_max,
             }),
+            consumer: ConsumerGroupSettings::new(node),
             coordinators: RefCell::default(),
             memory: Rc::new(GroupMemory::new(budget, bytes_max)),
             loads: Loads::default(),
@@ -83,6 +88,11 @@ impl<D: Disk> Groups<D> {
             started,
             started_ms,
         }
+    }
+
+    /// What a group of the consumer protocol is configured with.
+    pub(crate) fn consumer_config(&self) -> ConsumerGroupConfig {
+        self.consumer.defaults.clone()
     }
 
     /// The time as groups count it, in milliseconds since 1970.

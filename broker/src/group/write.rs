@@ -24,6 +24,9 @@ const RECORD_BYTES: usize = 64;
 /// About what the record that takes an offset away takes beside its names.
 pub(super) const TOMBSTONE_BYTES: usize = RECORD_BYTES;
 
+/// And what takes away a group itself, of either protocol.
+pub(super) const GROUP_END_BYTES: usize = 8 * RECORD_BYTES;
+
 impl<D: Disk> Coordinator<D> {
     /// Waits until the shard takes records of about `bytes`, no longer than a commit may.
     ///
@@ -70,13 +73,26 @@ impl<D: Disk> Coordinator<D> {
         shard: &Shard<R, D>,
         records: &[OffsetsRecord],
     ) -> Result<i64, ErrorCode> {
-        let (mut end, mut rest) = (0, records);
-        while !rest.is_empty() {
-            let batch;
-            (batch, rest) = rest.split_at(count_of_batch(rest));
-            end = self.append(shard, batch)?;
+        let (_, appended) = self.append_some(shard, records);
+        appended.map(|()| self.appended_end.get())
+    }
+
+    /// The same: how many records were appended, and why not the others.
+    pub(super) fn append_some<R: Runtime>(
+        &self,
+        shard: &Shard<R, D>,
+        records: &[OffsetsRecord],
+    ) -> (usize, Result<(), ErrorCode>) {
+        let mut appended = 0;
+        while appended < records.len() {
+            let left = &records[appended..];
+            let count = count_of_batch(left);
+            if let Err(code) = self.append(shard, &left[..count]) {
+                return (appended, Err(code));
+            }
+            appended += count;
         }
-        Ok(end)
+        (appended, Ok(()))
     }
 
     fn append_batch<R: Runtime>(
@@ -97,8 +113,7 @@ impl<D: Disk> Coordinator<D> {
         for record in records {
             key.clear();
             value.clear();
-            record.encode_key(&mut key);
-            let has_value = record.encode_value(&mut value);
+            let has_value = record.encode(&mut key, &mut value);
             builder.record(now_ms, Some(&key), has_value.then_some(&value[..]));
         }
         let batch = builder.finish().map_err(|error| error.code())?;
@@ -193,6 +208,7 @@ fn bytes_of_record(record: &OffsetsRecord) -> usize {
             group, topic, value, ..
         } => group.len() + topic.len() + value.as_ref().map_or(0, |value| value.metadata.len()),
         OffsetsRecord::Group { group, .. } => group.len(),
+        OffsetsRecord::Consumer { group, record } => group.len() + record.bytes(),
         OffsetsRecord::Unknown(_) => 0,
     };
     RECORD_BYTES + strings

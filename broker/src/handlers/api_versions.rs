@@ -1,10 +1,14 @@
 //! ApiVersions: what this broker serves.
 
 use bytes::{Bytes, BytesMut};
+use strandline_core::metadata::MetadataOffset;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_wire::messages::ApiVersionsRequest;
-use strandline_wire::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
+use strandline_wire::messages::api_versions_response::{
+    ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
+use strandline_wire::protocol::StrBytes;
 use strandline_wire::{ADVERTISED, ApiKey, ApiVersionRange, ErrorCode, encode_response};
 
 use super::Request;
@@ -12,6 +16,8 @@ use crate::connection::{Answer, Close};
 
 /// The first version in which a client names its software.
 const FIRST_SOFTWARE_VERSION: i16 = 3;
+const FIRST_VERSION_WITH_FEATURES: i16 = 3;
+const FIRST_VERSION_WITH_FEATURES_FROM_0: i16 = 4;
 
 pub(super) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -> Result<Answer<D>, Close> {
     let asked: ApiVersionsRequest = request.decode(body)?;
@@ -24,12 +30,36 @@ pub(super) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -
         ErrorCode::InvalidRequest
     };
     let rows = if valid { ADVERTISED } else { &[] };
-    // No feature is finalized: there is no metadata.version to negotiate, no transaction.version and no group.version.
     let answer = ApiVersionsResponse::default()
         .with_error_code(code.code())
         .with_api_keys(rows.iter().map(row).collect())
         .with_finalized_features_epoch(-1);
+    let answer = match valid && request.version >= FIRST_VERSION_WITH_FEATURES {
+        true => with_features(answer, request.version, request.shard.image().offset()),
+        false => answer,
+    };
     request.encode(&answer, std::iter::once(code))
+}
+
+/// `group.version` 1 is the consumer protocol of groups. Nothing else is negotiated: there is no metadata.version and no
+/// transaction.version. Versions before 4 cannot tell of a feature that begins at 0, so Kafka leaves it out there.
+fn with_features(answer: ApiVersionsResponse, version: i16, offset: MetadataOffset) -> ApiVersionsResponse {
+    let name = StrBytes::from_static_str("group.version");
+    let supported = SupportedFeatureKey::default()
+        .with_name(name.clone())
+        .with_max_version(1);
+    let finalized = FinalizedFeatureKey::default()
+        .with_name(name)
+        .with_max_version_level(1)
+        .with_min_version_level(1);
+    let supported = match version >= FIRST_VERSION_WITH_FEATURES_FROM_0 {
+        true => vec![supported],
+        false => Vec::new(),
+    };
+    answer
+        .with_supported_features(supported)
+        .with_finalized_features(vec![finalized])
+        .with_finalized_features_epoch(i64::try_from(offset.0).unwrap_or(i64::MAX))
 }
 
 /// The answer to a version that is not known here: in version 0, with the range that is (KIP-511).

@@ -102,6 +102,8 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
         ApiKey::OffsetDelete => groups::offset_delete::serve(request, body).await,
         ApiKey::DescribeGroups => groups::describe::serve(request, body).await,
         ApiKey::ListGroups => groups::list::serve(request, body),
+        ApiKey::ConsumerGroupHeartbeat => groups::consumer_heartbeat::serve(request, body).await,
+        ApiKey::ConsumerGroupDescribe => groups::consumer_describe::serve(request, body).await,
         ApiKey::DeleteGroups => groups::delete::serve(request, body).await,
         _ => admin::serve(request, body).await,
     }

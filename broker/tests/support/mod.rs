@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod broker;
 pub mod client;
+pub mod consumer;
 pub mod group;
 pub mod topic;
 

@@ -119,8 +119,8 @@ api_table! {
     UnregisterBroker = 64, flexible from 0, serves [nothing];
     DescribeTransactions = 65, flexible from 0, serves [nothing];
     ListTransactions = 66, flexible from 0, serves [nothing];
-    ConsumerGroupHeartbeat = 68, flexible from 0, serves [nothing];
-    ConsumerGroupDescribe = 69, flexible from 0, serves [nothing];
+    ConsumerGroupHeartbeat = 68, flexible from 0, serves [0..=1];
+    ConsumerGroupDescribe = 69, flexible from 0, serves [0..=1];
     GetTelemetrySubscriptions = 71, flexible from 0, serves [nothing];
     PushTelemetry = 72, flexible from 0, serves [nothing];
     ListConfigResources = 74, flexible from 0, serves [0..=1];
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn advertised_rows_are_the_served_apis() {
-        assert_eq!(ADVERTISED.len(), 29);
+        assert_eq!(ADVERTISED.len(), 31);
         for row in ADVERTISED {
             assert_eq!(
                 supported_versions(row.api),

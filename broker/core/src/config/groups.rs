@@ -1,8 +1,10 @@
-//! Typed values of the group coordinator's keys; none of them can be changed while a node runs.
+//! Typed values of the group coordinator's keys; none of them can be changed while a node runs, but a group may have its own.
 
 use std::collections::BTreeMap;
 
 use super::layers::{Layers, StaticConfig};
+use crate::group::consumer::assignor::Assignor;
+use crate::group::consumer::{ConsumerGroupConfig, MigrationPolicy};
 
 /// The keys `group.*` and `offsets.*` of the classic protocol and of committed offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,52 @@ impl GroupSettings {
     }
 }
 
+/// The keys `group.consumer.*`, and whether groups of the consumer protocol are served.
+#[derive(Clone, Debug)]
+pub struct ConsumerGroupSettings {
+    /// `consumer` is among `group.coordinator.rebalance.protocols`.
+    pub is_served: bool,
+    /// `group.consumer.migration.policy`.
+    pub migration: MigrationPolicy,
+    /// What a group has that is not configured by itself.
+    pub defaults: ConsumerGroupConfig,
+}
+
+impl ConsumerGroupSettings {
+    /// Reads what a node was started with.
+    pub fn new(node: &StaticConfig) -> Self {
+        let nothing = BTreeMap::new();
+        let layers = Layers::of_broker(node, &nothing, &nothing);
+        let list = |name: &str| -> Vec<String> {
+            let text = layers.text(name);
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            items.map(str::to_owned).collect()
+        };
+        let assignors = list("group.consumer.assignors");
+        let mut assignors: Vec<Assignor> = assignors
+            .iter()
+            .filter_map(|name| Assignor::from_name(name))
+            .collect();
+        if assignors.is_empty() {
+            assignors = ConsumerGroupConfig::default().assignors;
+        }
+        Self {
+            is_served: list("group.coordinator.rebalance.protocols")
+                .iter()
+                .any(|protocol| protocol == "consumer"),
+            migration: MigrationPolicy::from_name(&layers.text("group.consumer.migration.policy"))
+                .unwrap_or_default(),
+            defaults: ConsumerGroupConfig {
+                size_max: layers.number("group.consumer.max.size"),
+                session_timeout_ms: layers.number("group.consumer.session.timeout.ms"),
+                heartbeat_interval_ms: layers.number("group.consumer.heartbeat.interval.ms"),
+                regex_refresh_interval_ms: layers.number("group.consumer.regex.refresh.interval.ms"),
+                assignors,
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +129,9 @@ mod tests {
             (settings.offset_metadata_max, settings.commit_timeout_ms),
             (4_096, 5_000)
         );
+        let consumer = ConsumerGroupSettings::new(&StaticConfig::default());
+        assert!(consumer.is_served);
+        assert_eq!(consumer.migration, MigrationPolicy::Bidirectional);
+        assert_eq!(consumer.defaults, ConsumerGroupConfig::default());
     }
 }

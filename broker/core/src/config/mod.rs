@@ -10,7 +10,7 @@ mod settings;
 mod table;
 mod validate;
 
-pub use groups::GroupSettings;
+pub use groups::{ConsumerGroupSettings, GroupSettings};
 pub use key::{Check, Effect, Key, Kind, Scope, Synonym, Update};
 pub use layers::{Bounded, LayerValue, Layers, Source, StaticConfig};
 pub use markdown::configuration_markdown;

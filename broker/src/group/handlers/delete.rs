@@ -16,7 +16,8 @@ use strandline_wire::messages::delete_groups_response::{DeletableGroupResult, De
 use crate::connection::{Answer, Close};
 use crate::group::Coordinator;
 use crate::group::expiry::tombstone;
-use crate::group::write::bytes_of;
+use crate::group::machine::Machine;
+use crate::group::write::{GROUP_END_BYTES, bytes_of};
 use crate::handlers::Request;
 
 pub(crate) async fn serve<R: Runtime, D: Disk>(
@@ -47,31 +48,26 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
 async fn delete<R: Runtime, D: Disk>(request: &Request<R, D>, group: &GroupId) -> Result<(), ErrorCode> {
     let shard = &request.shard;
     let coordinator = shard.coordinator_of(group)?;
-    let bytes = bytes_of(&deletion(&coordinator, group)?);
+    let bytes = bytes_of(&deletion(&coordinator, group)?) + GROUP_END_BYTES;
     coordinator.admit(shard, bytes).await?;
     coordinator.check()?;
     let end = delete_now(request, &coordinator, group)?;
     coordinator.durable_in_time(shard, end).await
 }
 
-/// What takes the group away, its own record last.
+/// What takes the group's offsets away, if it may be deleted.
 fn deletion<D: Disk>(coordinator: &Coordinator<D>, group: &GroupId) -> Result<Vec<OffsetsRecord>, ErrorCode> {
     let groups = coordinator.groups.borrow();
     let found = groups.get(group.as_str()).ok_or(ErrorCode::GroupIdNotFound)?;
     found.machine.validate_delete()?;
     let offsets = coordinator.offsets.borrow();
     let offsets = offsets.of_group(group);
-    let mut records: Vec<_> = offsets
+    Ok(offsets
         .map(|(topic, partition, _)| tombstone(group, topic, partition))
-        .collect();
-    records.push(OffsetsRecord::Group {
-        group: group.to_string(),
-        value: None,
-    });
-    Ok(records)
+        .collect())
 }
 
-/// Appends what takes the group away, and forgets it.
+/// Appends what takes the group away, its own records last, and forgets it.
 fn delete_now<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     coordinator: &Coordinator<D>,
@@ -79,19 +75,18 @@ fn delete_now<R: Runtime, D: Disk>(
 ) -> Result<i64, ErrorCode> {
     let shard = &request.shard;
     let records = deletion(coordinator, group)?;
-    let end = coordinator.append_all(shard, &records)?;
-    if let Some(mut removed) = coordinator.remove(group) {
+    let offsets = records.len();
+    let end = coordinator.end_group(shard, group, records)?;
+    if let Some(Machine::Classic(mut machine)) = coordinator.remove(group).map(|removed| removed.machine) {
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let mut effects = Effects::default();
-        removed
-            .machine
-            .die(ErrorCode::GroupIdNotFound, now_ms, &mut effects);
+        machine.die(ErrorCode::GroupIdNotFound, now_ms, &mut effects);
         coordinator.answer(&mut effects);
     }
     tracing::info!(
         shard = shard.number,
         group = group.as_str(),
-        offsets = records.len() - 1,
+        offsets,
         "group deleted"
     );
     Ok(end)

@@ -13,6 +13,7 @@ use strandline_wire::messages::describe_groups_response::{
 
 use super::{ANSWER_BYTES_MAX, answer_too_large, text};
 use crate::connection::{Answer, Close};
+use crate::group::machine::Machine;
 use crate::handlers::Request;
 
 /// From this version on members have static names.
@@ -20,11 +21,11 @@ const VERSION_WITH_INSTANCE: i16 = 4;
 /// From this version on a group that is not there is an error; before, it is Dead.
 const VERSION_WITH_UNKNOWN_GROUPS: i16 = 6;
 /// Read, delete, describe, and both of configurations: bits by Kafka's operation codes.
-const OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+pub(super) const OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 /// A member of an answer beside its bytes, as it stands in memory.
 const MEMBER_BYTES: usize = size_of::<DescribedGroupMember>() + 256;
 /// Not asked for.
-const OPERATIONS_OMITTED: i32 = i32::MIN;
+pub(super) const OPERATIONS_OMITTED: i32 = i32::MIN;
 
 pub(crate) async fn serve<R: Runtime, D: Disk>(
     request: &Request<R, D>,
@@ -73,20 +74,19 @@ fn describe<R: Runtime, D: Disk>(request: &Request<R, D>, group: &GroupId) -> De
         Ok(coordinator) => coordinator,
         Err(code) => return DescribedGroup::default().with_error_code(code.code()),
     };
-    let described = coordinator
-        .groups
-        .borrow()
-        .get(group.as_str())
-        .map(|group| group.machine.describe());
-    match described {
-        Some(described) => found(request.version, described),
-        None if request.version < VERSION_WITH_UNKNOWN_GROUPS => {
-            DescribedGroup::default().with_group_state(text("Dead"))
-        }
-        None => DescribedGroup::default()
-            .with_group_state(text("Dead"))
+    let groups = coordinator.groups.borrow();
+    let known = groups.get(group.as_str()).map(|group| &group.machine);
+    let reason = match known {
+        Some(Machine::Classic(machine)) => return found(request.version, machine.describe()),
+        Some(Machine::Consumer(_)) => format!("Group {} is not a classic group.", group.as_str()),
+        None => format!("Group {} not found.", group.as_str()),
+    };
+    let dead = DescribedGroup::default().with_group_state(text("Dead"));
+    match request.version < VERSION_WITH_UNKNOWN_GROUPS {
+        true => dead,
+        false => dead
             .with_error_code(ErrorCode::GroupIdNotFound.code())
-            .with_error_message(Some(text(&format!("Group {} not found.", group.as_str())))),
+            .with_error_message(Some(text(&reason))),
     }
 }
 

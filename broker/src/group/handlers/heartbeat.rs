@@ -32,10 +32,20 @@ fn heartbeat<R: Runtime, D: Disk>(request: &Request<R, D>, asked: &HeartbeatRequ
         // Nothing is known of the group yet; its members need not look elsewhere.
         Err(ErrorCode::CoordinatorLoadInProgress) => ErrorCode::None,
         Err(code) => code,
-        Ok(coordinator) => coordinator
-            .call(shard, &asked.group_id, |machine, now_ms, _| {
-                machine.heartbeat(&identity, now_ms)
-            })
-            .unwrap_or(ErrorCode::UnknownMemberId),
+        Ok(coordinator) => {
+            let stepped = coordinator.step(shard, &asked.group_id, |machine, around| {
+                machine.classic_heartbeat(around.now_ms, &identity)
+            });
+            match stepped {
+                // It changes nothing that is written, and may be told at once.
+                Some(Ok(stepped)) => stepped.answer,
+                Some(Err(code)) => code,
+                None => coordinator
+                    .call(shard, &asked.group_id, |machine, now_ms, _| {
+                        machine.heartbeat(&identity, now_ms)
+                    })
+                    .unwrap_or(ErrorCode::UnknownMemberId),
+            }
+        }
     }
 }

@@ -10,11 +10,11 @@ use strandline_wire::messages::join_group_request::JoinGroupRequest;
 use strandline_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
 use strandline_wire::{ErrorCode, Uuid};
 
-use super::{answered, optional, rc, text};
+use super::{answered, optional, rc, stepped, take_in, text};
 use crate::connection::{Answer, Close};
 use crate::group::Coordinator;
 use crate::group::drive::unexpected;
-use crate::group::write::batch_bytes_max;
+use crate::group::machine::Machine;
 use crate::handlers::Request;
 
 /// The first version that names the kind of group in the answer; before it, no protocol is an empty one.
@@ -48,12 +48,19 @@ async fn join<R: Runtime, D: Disk>(
     drop(asked);
     join.validate(&group, &shard.groups.classic)?;
     let coordinator = shard.coordinator_of(&group)?;
-    take_in(request, &coordinator, &group, &join)?;
-    if !coordinator.has(&group) {
+    let growth = growth(&coordinator, &group, &join);
+    take_in(request, &group, join.profile_bytes(), growth)?;
+    let joined = coordinator.step_unless_empty(shard, &group, |machine, around| {
+        machine.classic_join(around.now_ms, around.config, &join, around.image)
+    });
+    if let Some(joined) = joined {
+        return stepped(request, &coordinator, joined).await;
+    }
+    if !coordinator.has_classic(&group) {
         if !join.member_id.is_empty() {
             return Err(ErrorCode::UnknownMemberId);
         }
-        coordinator.make(shard, &group);
+        coordinator.make_classic(shard, &group)?;
     }
     let answer = coordinator.ask(shard, &group, |machine, ticket, now_ms, effects| {
         machine.join(join, ticket, now_ms, effects);
@@ -64,33 +71,14 @@ async fn join<R: Runtime, D: Disk>(
     }
 }
 
-/// Whether there is room for what a member says of itself. One that says no more than before always has its place.
-fn take_in<R: Runtime, D: Disk>(
-    request: &Request<R, D>,
-    coordinator: &Coordinator<D>,
-    group: &Rc<str>,
-    join: &JoinRequest,
-) -> Result<(), ErrorCode> {
-    let shard = &request.shard;
-    let growth = {
-        let groups = coordinator.groups.borrow();
-        let machine = groups.get(group).map(|group| &group.machine);
-        machine.map_or_else(|| Growth::of_new(join), |machine| machine.growth(join))
-    };
-    let (code, reason) = if join.profile_bytes() > batch_bytes_max(shard) {
-        let reason = "what the member says of itself is larger than a record of its group may be";
-        (ErrorCode::UnknownServerError, reason)
-    } else if shard.groups.have_room_for(growth.bytes) {
-        return Ok(());
-    } else if growth.is_new {
-        let reason = "groups hold all the memory that they may: no new member is taken";
-        (ErrorCode::GroupMaxSizeReached, reason)
-    } else {
-        let reason = "groups hold all the memory that they may: a member says more of itself than before";
-        (ErrorCode::CoordinatorNotAvailable, reason)
-    };
-    request.refused(code, group, -1, reason);
-    Err(code)
+/// By how much the join would let its group grow.
+fn growth<D: Disk>(coordinator: &Coordinator<D>, group: &str, join: &JoinRequest) -> Growth {
+    let groups = coordinator.groups.borrow();
+    match groups.get(group).map(|group| &group.machine) {
+        None => Growth::of_new(join),
+        Some(Machine::Classic(machine)) => machine.growth(join),
+        Some(Machine::Consumer(machine)) => machine.growth_of_join(join),
+    }
 }
 
 fn join_request<R: Runtime, D: Disk>(request: &Request<R, D>, asked: &JoinGroupRequest) -> JoinRequest {

@@ -8,7 +8,7 @@ use strandline_wire::ErrorCode;
 use strandline_wire::messages::leave_group_request::LeaveGroupRequest;
 use strandline_wire::messages::leave_group_response::{LeaveGroupResponse, MemberResponse};
 
-use super::{answered, optional, rc, text};
+use super::{answered, optional, rc, stepped, text};
 use crate::connection::{Answer, Close};
 use crate::group::drive::unexpected;
 use crate::handlers::Request;
@@ -60,6 +60,12 @@ async fn leave<R: Runtime, D: Disk>(
     }
     let coordinator = shard.coordinator_of(&asked.group_id)?;
     let members = leaving(request.version, asked);
+    let left = coordinator.step(shard, &asked.group_id, |machine, around| {
+        machine.classic_leave(&members, around.image)
+    });
+    if let Some(left) = left {
+        return stepped(request, &coordinator, left).await;
+    }
     let receiver = coordinator.ask(shard, &asked.group_id, |machine, ticket, now_ms, effects| {
         machine.leave(members.clone(), ticket, now_ms, effects);
     });

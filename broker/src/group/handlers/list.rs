@@ -15,7 +15,6 @@ use crate::handlers::Request;
 
 const VERSION_WITH_STATE: i16 = 4;
 const VERSION_WITH_TYPE: i16 = 5;
-const CLASSIC: &str = "classic";
 
 pub(crate) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -> Result<Answer<D>, Close> {
     let asked: ListGroupsRequest = request.decode(body)?;
@@ -40,19 +39,18 @@ fn list<R: Runtime, D: Disk>(
             Err(code) => return Err(code),
         }
         for (name, group) in &*coordinator.groups.borrow() {
-            let state = group.machine.state().name();
-            if !matches(&asked.states_filter, state) || !matches(&asked.types_filter, CLASSIC) {
+            let (state, kind) = (group.machine.state_name(), group.machine.type_name());
+            if !matches(&asked.states_filter, state) || !matches(&asked.types_filter, kind) {
                 continue;
             }
-            let kind = group.machine.protocol_type().map_or("", |kind| &**kind);
             let mut answered = ListedGroup::default()
                 .with_group_id(GroupId(text(name)))
-                .with_protocol_type(text(kind));
+                .with_protocol_type(text(group.machine.protocol_type()));
             if request.version >= VERSION_WITH_STATE {
                 answered.group_state = text(state);
             }
             if request.version >= VERSION_WITH_TYPE {
-                answered.group_type = text(CLASSIC);
+                answered.group_type = text(kind);
             }
             listed.push(answered);
         }

@@ -1,6 +1,9 @@
 //! OffsetCommit (8): acknowledged once it is durable.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
+use strandline_core::group::classic::Identity;
 use strandline_core::group::offsets::{CommittedOffset, OffsetsRecord};
 use strandline_core::metadata::{ClusterImage, Topic};
 use strandline_runtime::Runtime;
@@ -16,6 +19,7 @@ use strandline_wire::{ErrorCode, Uuid};
 
 use super::identity;
 use crate::connection::{Answer, Close};
+use crate::group::Coordinator;
 use crate::group::write::{batch_bytes_max, bytes_of};
 use crate::handlers::Request;
 
@@ -199,11 +203,33 @@ async fn commit<R: Runtime, D: Disk>(
             (false, false) => return Err(ErrorCode::IllegalGeneration),
         }
     }
-    coordinator
-        .call(shard, group, |machine, now_ms, _| {
-            machine.commit(&identity, false, now_ms)
-        })
-        .ok_or(ErrorCode::UnknownMemberId)??;
+    allowed(request, &coordinator, group, &identity)?;
     let end = coordinator.append(shard, &records)?;
     coordinator.durable_in_time(shard, end).await
+}
+
+/// Whether the group takes a commit of this member.
+fn allowed<R: Runtime, D: Disk>(
+    request: &Request<R, D>,
+    coordinator: &Rc<Coordinator<D>>,
+    group: &str,
+    identity: &Identity,
+) -> Result<(), ErrorCode> {
+    let of_consumers = {
+        let groups = coordinator.groups.borrow();
+        let machine = groups.get(group).and_then(|group| group.machine.consumer());
+        let instance_id = identity.instance_id.as_deref();
+        machine.map(|machine| {
+            let version = Some(request.version);
+            machine.commit_allowed(&identity.member_id, instance_id, identity.generation, version)
+        })
+    };
+    match of_consumers {
+        Some(allowed) => allowed.map_err(|error| error.code),
+        None => coordinator
+            .call(&request.shard, group, |machine, now_ms, _| {
+                machine.commit(identity, false, now_ms)
+            })
+            .ok_or(ErrorCode::UnknownMemberId)?,
+    }
 }

@@ -90,6 +90,7 @@ async fn fetch<R: Runtime, D: Disk>(
     let shard = &request.shard;
     let group = asked.group_id.as_str();
     let coordinator = shard.coordinator_of(group)?;
+    allowed(&coordinator, asked)?;
     let image = shard.image();
     let topics: Option<Vec<_>> = match &asked.topics {
         Some(topics) => topics
@@ -118,6 +119,17 @@ async fn fetch<R: Runtime, D: Disk>(
     Ok(OffsetFetchResponseGroup::default()
         .with_group_id(asked.group_id.clone())
         .with_topics(topics))
+}
+
+/// Whether the group tells its offsets to this member, if it says that it is one.
+fn allowed<D: Disk>(coordinator: &Coordinator<D>, asked: &OffsetFetchRequestGroup) -> Result<(), ErrorCode> {
+    let groups = coordinator.groups.borrow();
+    let group = groups.get(asked.group_id.as_str());
+    let Some(machine) = group.and_then(|group| group.machine.consumer()) else {
+        return Ok(());
+    };
+    let allowed = machine.fetch_allowed(asked.member_id.as_deref(), asked.member_epoch);
+    allowed.map_err(|error| error.code)
 }
 
 /// Takes what one more partition of an answer takes; `None` if the answer has no room for it.

@@ -8,7 +8,7 @@ use strandline_wire::ErrorCode;
 use strandline_wire::messages::sync_group_request::SyncGroupRequest;
 use strandline_wire::messages::sync_group_response::SyncGroupResponse;
 
-use super::{answered, identity, optional, rc, text};
+use super::{answered, identity, optional, rc, stepped, text};
 use crate::connection::{Answer, Close};
 use crate::group::drive::unexpected;
 use crate::handlers::Request;
@@ -68,6 +68,12 @@ async fn sync<R: Runtime, D: Disk>(
         protocol_name: optional(asked.protocol_name.as_ref()),
         assignments: assignments.collect(),
     };
+    let synced = coordinator.step(shard, &group, |machine, around| {
+        machine.classic_sync(around.now_ms, &sync, around.image)
+    });
+    if let Some(synced) = synced {
+        return stepped(request, &coordinator, synced).await;
+    }
     let answer = coordinator.ask(shard, &group, |machine, ticket, now_ms, effects| {
         machine.sync(sync, ticket, now_ms, effects);
     });

@@ -18,6 +18,8 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::ListGroups => &LIST_GROUPS,
         ApiKey::DeleteGroups => &DELETE_GROUPS,
         ApiKey::OffsetDelete => &OFFSET_DELETE,
+        ApiKey::ConsumerGroupHeartbeat => &CONSUMER_GROUP_HEARTBEAT,
+        ApiKey::ConsumerGroupDescribe => &CONSUMER_GROUP_DESCRIBE,
         _ => return None,
     })
 }
@@ -148,3 +150,27 @@ static OFFSET_DELETE_OFFSET_DELETE_REQUEST_TOPIC: Schema =
 
 static OFFSET_DELETE_OFFSET_DELETE_REQUEST_PARTITION: Schema =
     Schema::of::<messages::offset_delete_request::OffsetDeleteRequestPartition>(&[int32("partition index")]);
+
+static CONSUMER_GROUP_HEARTBEAT: Schema = Schema::of::<messages::ConsumerGroupHeartbeatRequest>(&[
+    string("group id"),
+    string("member id"),
+    int32("member epoch"),
+    string("instance id"),
+    string("rack id"),
+    int32("rebalance timeout ms"),
+    array_of("subscribed topic names", &STRING),
+    string("subscribed topic regex").since(1),
+    string("server assignor"),
+    array_of("topic partitions", &CONSUMER_GROUP_HEARTBEAT_TOPIC_PARTITIONS),
+]);
+
+static CONSUMER_GROUP_HEARTBEAT_TOPIC_PARTITIONS: Schema =
+    Schema::of::<messages::consumer_group_heartbeat_request::TopicPartitions>(&[
+        uuid("topic id"),
+        array_of("partitions", &INT32),
+    ]);
+
+static CONSUMER_GROUP_DESCRIBE: Schema = Schema::of::<messages::ConsumerGroupDescribeRequest>(&[
+    array_of("group ids", &STRING),
+    int8("include authorized operations"),
+]);

@@ -2,7 +2,10 @@
 
 use kafka_protocol::messages;
 
-use super::schema::{Schema, array_of, bytes, int8, int16, int32, int64, string, uuid};
+use super::schema::{
+    INT32, STRING, Schema, array_of, bytes, int8, int16, int32, int64, nullable_structure, string, structure,
+    uuid,
+};
 use crate::ApiKey;
 
 /// The schema of a group API's response.
@@ -18,6 +21,8 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::ListGroups => &LIST_GROUPS,
         ApiKey::DeleteGroups => &DELETE_GROUPS,
         ApiKey::OffsetDelete => &OFFSET_DELETE,
+        ApiKey::ConsumerGroupHeartbeat => &CONSUMER_GROUP_HEARTBEAT,
+        ApiKey::ConsumerGroupDescribe => &CONSUMER_GROUP_DESCRIBE,
         _ => return None,
     })
 }
@@ -192,4 +197,72 @@ static OFFSET_DELETE_OFFSET_DELETE_RESPONSE_PARTITION: Schema =
     Schema::of::<messages::offset_delete_response::OffsetDeleteResponsePartition>(&[
         int32("partition index"),
         int16("error code"),
+    ]);
+
+static CONSUMER_GROUP_HEARTBEAT: Schema = Schema::of::<messages::ConsumerGroupHeartbeatResponse>(&[
+    int32("throttle time ms"),
+    int16("error code"),
+    string("error message"),
+    string("member id"),
+    int32("member epoch"),
+    int32("heartbeat interval ms"),
+    nullable_structure("assignment", &CONSUMER_GROUP_HEARTBEAT_ASSIGNMENT),
+]);
+
+static CONSUMER_GROUP_HEARTBEAT_ASSIGNMENT: Schema =
+    Schema::of::<messages::consumer_group_heartbeat_response::Assignment>(&[array_of(
+        "topic partitions",
+        &CONSUMER_GROUP_HEARTBEAT_TOPIC_PARTITIONS,
+    )]);
+
+static CONSUMER_GROUP_HEARTBEAT_TOPIC_PARTITIONS: Schema =
+    Schema::of::<messages::consumer_group_heartbeat_response::TopicPartitions>(&[
+        uuid("topic id"),
+        array_of("partitions", &INT32),
+    ]);
+
+static CONSUMER_GROUP_DESCRIBE: Schema = Schema::of::<messages::ConsumerGroupDescribeResponse>(&[
+    int32("throttle time ms"),
+    array_of("groups", &CONSUMER_GROUP_DESCRIBE_DESCRIBED_GROUP),
+]);
+
+static CONSUMER_GROUP_DESCRIBE_DESCRIBED_GROUP: Schema =
+    Schema::of::<messages::consumer_group_describe_response::DescribedGroup>(&[
+        int16("error code"),
+        string("error message"),
+        string("group id"),
+        string("group state"),
+        int32("group epoch"),
+        int32("assignment epoch"),
+        string("assignor name"),
+        array_of("members", &CONSUMER_GROUP_DESCRIBE_MEMBER),
+        int32("authorized operations"),
+    ]);
+
+static CONSUMER_GROUP_DESCRIBE_MEMBER: Schema =
+    Schema::of::<messages::consumer_group_describe_response::Member>(&[
+        string("member id"),
+        string("instance id"),
+        string("rack id"),
+        int32("member epoch"),
+        string("client id"),
+        string("client host"),
+        array_of("subscribed topic names", &STRING),
+        string("subscribed topic regex"),
+        structure("assignment", &CONSUMER_GROUP_DESCRIBE_ASSIGNMENT),
+        structure("target assignment", &CONSUMER_GROUP_DESCRIBE_ASSIGNMENT),
+        int8("member type").since(1),
+    ]);
+
+static CONSUMER_GROUP_DESCRIBE_ASSIGNMENT: Schema =
+    Schema::of::<messages::consumer_group_describe_response::Assignment>(&[array_of(
+        "topic partitions",
+        &CONSUMER_GROUP_DESCRIBE_TOPIC_PARTITIONS,
+    )]);
+
+static CONSUMER_GROUP_DESCRIBE_TOPIC_PARTITIONS: Schema =
+    Schema::of::<messages::consumer_group_describe_response::TopicPartitions>(&[
+        uuid("topic id"),
+        string("topic name"),
+        array_of("partitions", &INT32),
     ]);

@@ -172,6 +172,8 @@ for_each_api! {
     ListGroups: ListGroupsRequest, ListGroupsResponse;
     DeleteGroups: DeleteGroupsRequest, DeleteGroupsResponse;
     OffsetDelete: OffsetDeleteRequest, OffsetDeleteResponse;
+    ConsumerGroupHeartbeat: ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse;
+    ConsumerGroupDescribe: ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse;
 }
 
 /// Every served API and version, but Produce 0 to 2, which only the hand-written codec reads.

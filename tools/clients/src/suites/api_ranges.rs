@@ -81,7 +81,6 @@ const DIFFERENCES: &[(i16, i16, i16, &str)] =
 
 /// Not served yet: the first key and the last, why. An API that joins must leave this table.
 const NOT_SERVED: &[(&[i16], &str)] = &[
-    (&[68, 69], "the consumer protocol of groups (KIP-848)"),
     (&[24, 25, 26, 27, 28, 61, 65, 66], "transactions"),
     (
         &[17, 36, 29, 30, 31, 38, 39, 40, 41, 50, 51],

@@ -2,7 +2,8 @@
 
 use super::super::key::{Check, Effect, Key, Kind};
 
-const CONSUMER: Effect = Effect::Without("the consumer protocol of groups (KIP-848) is not served yet");
+const OF_ONE_GROUP: Effect = Effect::Without("groups cannot be configured one by one yet");
+const PROTOCOLS: Effect = Effect::Partly("classic groups are always served, share and streams groups never");
 const ONE_REPLICA: Effect = Effect::Partly("this version keeps one replica of a partition");
 const JOURNAL: Effect =
     Effect::Without("whatever comes while the journal is being flushed is written with its next flush");
@@ -11,11 +12,10 @@ const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandli
 
 pub(super) const KEYS: &[Key] = &[
     Key::broker("group.consumer.assignors", Kind::List, Some("uniform,range"))
-        .effect(CONSUMER)
+        .check(Check::OneOf(&["uniform", "range"]))
         .doc("The assignors of the consumer protocol that the broker runs."),
     Key::broker("group.consumer.heartbeat.interval.ms", Kind::Int, Some("5000"))
         .at_least(1)
-        .effect(CONSUMER)
         .doc("How often members of the consumer protocol send heartbeats."),
     Key::broker(
         "group.consumer.max.heartbeat.interval.ms",
@@ -23,15 +23,14 @@ pub(super) const KEYS: &[Key] = &[
         Some("15000"),
     )
     .at_least(1)
-    .effect(CONSUMER)
+    .effect(OF_ONE_GROUP)
     .doc("The longest heartbeat interval a group may be configured with."),
     Key::broker("group.consumer.max.session.timeout.ms", Kind::Int, Some("60000"))
         .at_least(1)
-        .effect(CONSUMER)
+        .effect(OF_ONE_GROUP)
         .doc("The longest session timeout a group may be configured with."),
     Key::broker("group.consumer.max.size", Kind::Int, Some("2147483647"))
         .at_least(1)
-        .effect(CONSUMER)
         .doc("The most members of a group of the consumer protocol."),
     Key::broker(
         "group.consumer.migration.policy",
@@ -44,7 +43,6 @@ pub(super) const KEYS: &[Key] = &[
         "UPGRADE",
         "BIDIRECTIONAL",
     ]))
-    .effect(CONSUMER)
     .doc("Whether classic groups are converted to the consumer protocol, and back."),
     Key::broker(
         "group.consumer.min.heartbeat.interval.ms",
@@ -52,11 +50,11 @@ pub(super) const KEYS: &[Key] = &[
         Some("5000"),
     )
     .at_least(1)
-    .effect(CONSUMER)
+    .effect(OF_ONE_GROUP)
     .doc("The shortest heartbeat interval a group may be configured with."),
     Key::broker("group.consumer.min.session.timeout.ms", Kind::Int, Some("45000"))
         .at_least(1)
-        .effect(CONSUMER)
+        .effect(OF_ONE_GROUP)
         .doc("The shortest session timeout a group may be configured with."),
     Key::broker(
         "group.consumer.regex.refresh.interval.ms",
@@ -64,12 +62,10 @@ pub(super) const KEYS: &[Key] = &[
         Some("600000"),
     )
     .at_least(10_000)
-    .effect(CONSUMER)
     .internal()
     .doc("How often patterns are matched against the topics again."),
     Key::broker("group.consumer.session.timeout.ms", Kind::Int, Some("45000"))
         .at_least(1)
-        .effect(CONSUMER)
         .doc("How long a member of the consumer protocol may be silent."),
     Key::broker("group.coordinator.append.linger.ms", Kind::Int, Some("-1"))
         .at_least(-1)
@@ -81,7 +77,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("classic,consumer,streams"),
     )
     .check(Check::OneOf(&["consumer", "classic", "share", "streams"]))
-    .effect(CONSUMER)
+    .effect(PROTOCOLS)
     .doc("The group protocols that are served."),
     Key::broker("group.coordinator.threads", Kind::Int, Some("4"))
         .at_least(1)

@@ -33,6 +33,7 @@ impl ConsumerGroup {
         request: &JoinRequest,
         image: &dyn TopicImage,
     ) -> Effects<JoinAnswer> {
+        self.begin();
         let mut records = Vec::new();
         let id = if request.member_id.is_empty() {
             request.new_member_id()
@@ -152,6 +153,7 @@ impl ConsumerGroup {
         request: &SyncRequest,
         image: &dyn TopicImage,
     ) -> Effects<SyncAnswer> {
+        self.begin();
         let answer = match self.sync(now_ms, request, image) {
             Ok(assignment) => SyncAnswer {
                 protocol_type: request.protocol_type.clone(),
@@ -194,6 +196,7 @@ impl ConsumerGroup {
 
     /// A Heartbeat: REBALANCE_IN_PROGRESS if the member should join again.
     pub fn classic_heartbeat(&mut self, now_ms: i64, identity: &Identity) -> Effects<ErrorCode> {
+        self.begin();
         let answer = match self.classic_member(identity) {
             Err(error) => error,
             Ok((id, classic)) => {
@@ -232,6 +235,7 @@ impl ConsumerGroup {
         members: &[LeavingMember],
         image: &dyn TopicImage,
     ) -> Effects<LeaveAnswer> {
+        self.begin();
         let mut gone: Vec<MemberId> = Vec::new();
         let mut left = Vec::with_capacity(members.len());
         for leaving in members {

@@ -39,6 +39,7 @@ impl ConsumerGroup {
         request: &HeartbeatRequest<'_>,
         image: &dyn TopicImage,
     ) -> Effects<Result<HeartbeatAnswer, GroupError>> {
+        self.begin();
         let mut records = Vec::new();
         let answer = match request.validate(&self.id, config) {
             Err(error) => Err(error),

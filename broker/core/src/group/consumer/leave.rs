@@ -62,6 +62,7 @@ impl ConsumerGroup {
 
     /// Removes the members whose session ended or who gave up nothing in time.
     pub fn tick(&mut self, now_ms: i64, image: &dyn TopicImage) -> Effects<Vec<FencedMember>> {
+        self.begin();
         let mut records = Vec::new();
         let fenced: Vec<FencedMember> = self
             .due(now_ms)
@@ -107,6 +108,7 @@ impl ConsumerGroup {
 
     /// Deletes the group: NON_EMPTY_GROUP while it has members.
     pub fn delete(&mut self) -> Result<Vec<ConsumerRecord>, GroupError> {
+        self.begin();
         self.must_exist()?;
         if !self.members.is_empty() {
             let message = "The group is not empty.";

@@ -1,8 +1,10 @@
 //! What a group takes in memory, kept as it changes so that it may be asked for after every call.
 
 use super::assignment::Assignment;
-use super::record::{ConsumerRecord, ResolvedRegex};
+use super::record::{ConsumerRecord, MemberMetadata, ResolvedRegex};
+use super::request::HeartbeatRequest;
 use super::state::{ConsumerGroup, Member};
+use crate::group::classic::{Growth, JoinRequest};
 
 /// A member's places in the books of its group, and the allocations around its strings.
 const MEMBER_BYTES: usize = 768;
@@ -19,6 +21,37 @@ impl ConsumerGroup {
     /// About what its members, targets and regular expressions take, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// By how much a heartbeat may let the group grow, its assignment apart. A member that is known by its id or by its static
+    /// name takes its own place.
+    pub fn growth(&self, request: &HeartbeatRequest<'_>) -> Growth {
+        let known = self.members.get(request.member_id);
+        let holder = || self.members.get(self.static_members.get(request.instance_id?)?);
+        self.growth_of(known.or_else(holder), request.said_bytes())
+    }
+
+    /// The same of a JoinGroup.
+    pub fn growth_of_join(&self, join: &JoinRequest) -> Growth {
+        let known = self.members.get(&join.member_id);
+        let holder = || {
+            self.members
+                .get(self.static_members.get(join.instance_id.as_deref()?)?)
+        };
+        self.growth_of(known.or_else(holder), join.profile_bytes())
+    }
+
+    fn growth_of(&self, known: Option<&Member>, said: usize) -> Growth {
+        match known {
+            None => Growth {
+                bytes: MEMBER_BYTES + said,
+                is_new: true,
+            },
+            Some(member) => Growth {
+                bytes: said.saturating_sub(of_metadata(&member.metadata)),
+                is_new: false,
+            },
+        }
     }
 
     /// What stands under a record's key now.
@@ -40,8 +73,48 @@ impl ConsumerGroup {
     }
 }
 
+impl ConsumerRecord {
+    /// About what it takes, and no less than its key and its value in the log.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Member(id, value) => MEMBER_BYTES + id.len() + value.as_deref().map_or(0, of_metadata),
+            Self::Target(id, value) => MEMBER_BYTES + id.len() + value.as_ref().map_or(0, of_assignment),
+            Self::Current(id, value) => {
+                let parts = value.as_ref();
+                let parts = parts.map_or(0, |value| {
+                    of_assignment(&value.assigned) + of_assignment(&value.pending_revocation)
+                });
+                MEMBER_BYTES + id.len() + parts
+            }
+            Self::Regex(regex, value) => MEMBER_BYTES + regex.len() + value.as_deref().map_or(0, of_regex),
+            Self::GroupEpoch(_) | Self::TopicMetadata(_) | Self::TargetEpoch(_) => NAME_BYTES,
+        }
+    }
+}
+
+impl HeartbeatRequest<'_> {
+    /// What the member says of itself takes.
+    pub fn said_bytes(&self) -> usize {
+        let texts = [
+            self.topic_regex,
+            self.instance_id,
+            self.rack_id,
+            self.server_assignor,
+        ];
+        let texts = texts.into_iter().flatten().map(str::len);
+        let names = self.topic_names.iter().flatten();
+        let names = names.map(|name| NAME_BYTES + name.len());
+        self.client_id.len() + self.client_host.len() + texts.sum::<usize>() + names.sum::<usize>()
+    }
+}
+
 fn of_member(member: &Member) -> usize {
-    let metadata = &member.metadata;
+    let (assigned, pending) = (&member.current.assigned, &member.current.pending_revocation);
+    let owned = OWNER_BYTES * (assigned.len() + pending.len());
+    MEMBER_BYTES + of_metadata(&member.metadata) + of_assignment(assigned) + of_assignment(pending) + owned
+}
+
+fn of_metadata(metadata: &MemberMetadata) -> usize {
     let optional = [
         &metadata.instance_id,
         &metadata.rack_id,
@@ -61,15 +134,7 @@ fn of_member(member: &Member) -> usize {
         .iter()
         .flat_map(|classic| &classic.supported_protocols);
     let protocols = protocols.map(|(name, metadata)| NAME_BYTES + name.len() + metadata.len());
-    let (assigned, pending) = (&member.current.assigned, &member.current.pending_revocation);
-    let owned = OWNER_BYTES * (assigned.len() + pending.len());
-    MEMBER_BYTES
-        + strings
-        + names.sum::<usize>()
-        + protocols.sum::<usize>()
-        + of_assignment(assigned)
-        + of_assignment(pending)
-        + owned
+    strings + names.sum::<usize>() + protocols.sum::<usize>()
 }
 
 fn of_assignment(assignment: &Assignment) -> usize {

@@ -188,7 +188,8 @@ impl ConsumerGroup {
         members.collect()
     }
 
-    /// The tombstones of everything, members included. The classic group's record follows them in the same batch.
+    /// The tombstones of everything, members included. The classic group's record follows them in the same batch. They belong
+    /// to the step before, in [`Self::take_back`] too.
     pub fn dissolve(&mut self) -> Vec<ConsumerRecord> {
         let mut records = Vec::new();
         let ids: Vec<MemberId> = self.members.keys().cloned().collect();

@@ -50,6 +50,8 @@ enum Step {
     Restart(bool),
     /// Only some of the last heartbeat's records were stored.
     Crash(Index, Index),
+    /// The same, and the broker goes on.
+    Refuse(Index, Index),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -68,6 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0usize..3).prop_map(Step::Delete),
         1 => any::<bool>().prop_map(Step::Restart),
         2 => (who(), any::<Index>()).prop_map(|(c, cut)| Step::Crash(c, cut)),
+        2 => (who(), any::<Index>()).prop_map(|(c, cut)| Step::Refuse(c, cut)),
     ]
 }
 
@@ -201,6 +204,7 @@ impl Model {
                 self.rig.restart();
             }
             Step::Crash(who, cut) => self.crash(who.index(CLIENTS), cut),
+            Step::Refuse(who, cut) => self.refuse(who.index(CLIENTS), cut),
         }
         self.check();
     }
@@ -277,6 +281,19 @@ impl Model {
         let stored = before + cut.index(self.rig.log.len() - before + 1);
         self.rig.log.truncate(stored);
         self.rig.restart();
+        self.epochs = epochs;
+    }
+
+    /// A heartbeat whose records were stored in part: the group takes the others back, and whoever sent it is told nothing.
+    fn refuse(&mut self, who: usize, cut: &Index) {
+        if !self.clients[who].runs {
+            return;
+        }
+        let before = self.rig.log.len();
+        let epochs = self.epochs;
+        self.beat(who, Report::Done, true);
+        self.rig
+            .refuse(cut.index(self.rig.log.len() - before + 1), before);
         self.epochs = epochs;
     }
 

@@ -98,6 +98,8 @@ pub struct ConsumerGroup {
     pub(super) regex_checks: BTreeMap<Rc<str>, RegexCheck>,
     /// The version of the topics that the metadata hash was last computed for.
     pub(super) seen_version: Option<i64>,
+    /// What stood under the keys of the last step's records before, in their order.
+    before: Vec<ConsumerRecord>,
 }
 
 impl ConsumerGroup {
@@ -170,17 +172,21 @@ impl ConsumerGroup {
     pub fn loaded(&mut self, now_ms: i64, config: &ConsumerGroupConfig) -> Option<i64> {
         let ids: Vec<MemberId> = self.members.keys().cloned().collect();
         for id in ids {
-            let member = &self.members[&id];
-            let session_ms = session_timeout_ms(&member.metadata, config);
-            let unrevoked = member.current.state == MemberState::UnrevokedPartitions;
-            let rebalance_ms = unrevoked.then_some(i64::from(member.metadata.rebalance_timeout_ms));
-            self.set_deadlines(
-                &id,
-                now_ms + session_ms,
-                rebalance_ms.map(|timeout_ms| now_ms + timeout_ms),
-            );
+            self.start_session(&id, now_ms, config);
         }
         self.deadline_ms()
+    }
+
+    fn start_session(&mut self, id: &MemberId, now_ms: i64, config: &ConsumerGroupConfig) {
+        let member = &self.members[id];
+        let session_ms = session_timeout_ms(&member.metadata, config);
+        let unrevoked = member.current.state == MemberState::UnrevokedPartitions;
+        let rebalance_ms = unrevoked.then_some(i64::from(member.metadata.rebalance_timeout_ms));
+        self.set_deadlines(
+            id,
+            now_ms + session_ms,
+            rebalance_ms.map(|timeout_ms| now_ms + timeout_ms),
+        );
     }
 
     /// When [`Self::tick`] has something to do.
@@ -205,10 +211,61 @@ impl ConsumerGroup {
         self.deadlines.insert((member.deadline_ms(), id.clone()));
     }
 
+    /// A step begins: the records of the one before are stored.
+    pub(super) fn begin(&mut self) {
+        self.before.clear();
+    }
+
     /// Changes the group by a record that is handed out to be stored.
     pub(super) fn emit(&mut self, records: &mut Vec<ConsumerRecord>, record: ConsumerRecord) {
+        let before = self.standing(&record);
+        self.before.push(before);
         self.apply(&record, false);
         records.push(record);
+    }
+
+    /// Of the last step's records only the first `stored` could be stored: the group is what they and the ones of earlier
+    /// steps make it.
+    pub fn take_back(&mut self, stored: usize, now_ms: i64, config: &ConsumerGroupConfig) {
+        let mut before = std::mem::take(&mut self.before);
+        for record in before.drain(stored.min(before.len())..).rev() {
+            self.apply(&record, true);
+        }
+        // What was learned on the way is learned again.
+        self.regex_checks.clear();
+        self.seen_version = None;
+        let is_timed = |(id, member): &(&MemberId, &Member)| {
+            self.deadlines
+                .contains(&(member.deadline_ms(), MemberId::clone(id)))
+        };
+        let members = self.members.iter().filter(|member| !is_timed(member));
+        let untimed: Vec<MemberId> = members.map(|(id, _)| id.clone()).collect();
+        for id in &untimed {
+            self.start_session(id, now_ms, config);
+        }
+    }
+
+    /// The record that makes what stands under a record's key.
+    fn standing(&self, record: &ConsumerRecord) -> ConsumerRecord {
+        match record {
+            ConsumerRecord::GroupEpoch(_) => ConsumerRecord::GroupEpoch(Some(self.epoch)),
+            ConsumerRecord::TopicMetadata(_) => ConsumerRecord::TopicMetadata(self.has_topic_metadata),
+            ConsumerRecord::TargetEpoch(_) => ConsumerRecord::TargetEpoch(Some(self.target_epoch)),
+            ConsumerRecord::Target(id, _) => {
+                ConsumerRecord::Target(id.clone(), self.targets.get(id).cloned())
+            }
+            ConsumerRecord::Regex(regex, _) => {
+                ConsumerRecord::Regex(regex.clone(), self.regexes.get(regex).cloned())
+            }
+            ConsumerRecord::Member(id, _) => {
+                let member = self.members.get(id);
+                ConsumerRecord::Member(id.clone(), member.map(|member| member.metadata.clone()))
+            }
+            ConsumerRecord::Current(id, _) => {
+                let member = self.members.get(id);
+                ConsumerRecord::Current(id.clone(), member.map(|member| member.current.clone()))
+            }
+        }
     }
 
     pub(super) fn effects<A>(&self, records: Vec<ConsumerRecord>, answer: A) -> Effects<A> {

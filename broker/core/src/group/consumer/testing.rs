@@ -1,6 +1,6 @@
 //! What the tests of this module share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use strandline_wire::Uuid;
 
@@ -150,6 +150,18 @@ impl Rig {
         self.group.assert_same(&replayed(&compacted(&self.log)));
         self.reader = (self.log.len(), replayed(&self.log));
         self.group.loaded(self.now_ms, &self.config);
+    }
+
+    /// Of the records behind `before` only the first `stored` were stored.
+    pub(crate) fn refuse(&mut self, stored: usize, before: usize) {
+        self.log.truncate(before + stored);
+        self.group.take_back(stored, self.now_ms, &self.config);
+        self.reader = (self.log.len(), replayed(&self.log));
+        self.check();
+        let mut whole = replayed(&self.log);
+        whole.loaded(self.now_ms, &self.config);
+        let timed = |group: &ConsumerGroup| group.due(i64::MAX).into_iter().collect::<BTreeSet<_>>();
+        assert_eq!(timed(&self.group), timed(&whole), "every member has a session");
     }
 
     pub(crate) fn join(&mut self, id: &str, topics: &[&str]) -> HeartbeatAnswer {

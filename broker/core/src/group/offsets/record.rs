@@ -1,7 +1,7 @@
 //! The records of `__consumer_offsets`, byte for byte as Kafka writes them, so that Kafka's own tools read them.
 //!
-//! A key starts with two bytes that say what it is: 0 and 1 an offset, 2 a classic group; 3 and above belong to the newer
-//! kinds of groups. A value starts with the version of its layout. A key without a value takes what stands under it away.
+//! A key starts with two bytes that say what it is: 0 and 1 an offset, 2 a classic group; 3 to 8 and 16 a group of the
+//! consumer protocol ([`record`](super::super::consumer::record)); others belong to kinds of groups that are not served. A value starts with the version of its layout. A key without a value takes what stands under it away.
 
 use std::rc::Rc;
 
@@ -11,6 +11,7 @@ use strandline_wire::{Uuid, WireError};
 use thiserror::Error;
 
 use super::super::classic::{GroupRecord, MemberRecord};
+use super::super::consumer::record::{self as consumer, ConsumerRecord, DecodeError};
 use super::store::CommittedOffset;
 
 const OFFSET_KEY: i16 = 1;
@@ -48,6 +49,13 @@ pub enum OffsetsRecord {
         /// `None` takes it away.
         value: Option<GroupRecord>,
     },
+    /// One of the records that make a group of the consumer protocol.
+    Consumer {
+        /// Which.
+        group: Rc<str>,
+        /// The record, or its removal.
+        record: ConsumerRecord,
+    },
     /// A kind of record that this version does not know, by the number its key starts with.
     Unknown(i16),
 }
@@ -64,6 +72,9 @@ pub enum RecordError {
     /// Bytes that end too early, or are no text.
     #[error(transparent)]
     Malformed(#[from] WireError),
+    /// A record of a group of the consumer protocol that is none.
+    #[error(transparent)]
+    Consumer(#[from] DecodeError),
 }
 
 impl OffsetsRecord {
@@ -72,7 +83,8 @@ impl OffsetsRecord {
     /// # Errors
     /// [`RecordError`] if the bytes are none.
     pub fn decode(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Self, RecordError> {
-        let mut reader = Reader::new(key.ok_or(RecordError::NoKey)?);
+        let key = key.ok_or(RecordError::NoKey)?;
+        let mut reader = Reader::new(key);
         let kind = reader.i16("key version")?;
         match kind {
             0..=OFFSET_KEY_LAST => Ok(Self::Offset {
@@ -85,44 +97,48 @@ impl OffsetsRecord {
                 group: reader.string(false, "group")?.to_owned(),
                 value: value.map(|value| decode_group(value, kind)).transpose()?,
             }),
-            other => Ok(Self::Unknown(other)),
+            other => Ok(match consumer::decode(key, value)? {
+                Some((group, record)) => Self::Consumer { group, record },
+                None => Self::Unknown(other),
+            }),
         }
     }
 
-    /// Appends the key's bytes.
-    pub fn encode_key(&self, out: &mut BytesMut) {
+    /// Appends the bytes of the key and of the value; `false` for a record without a value.
+    pub fn encode(&self, key: &mut BytesMut, value: &mut BytesMut) -> bool {
         match self {
             Self::Offset {
                 group,
                 topic,
                 partition,
-                ..
+                value: offset,
             } => {
-                out.put_i16(OFFSET_KEY);
-                out.put_string(false, group);
-                out.put_string(false, topic);
-                out.put_i32(*partition);
+                key.put_i16(OFFSET_KEY);
+                key.put_string(false, group);
+                key.put_string(false, topic);
+                key.put_i32(*partition);
+                offset
+                    .as_ref()
+                    .map(|offset| encode_offset(offset, value))
+                    .is_some()
             }
-            Self::Group { group, .. } => {
-                out.put_i16(GROUP_KEY);
-                out.put_string(false, group);
+            Self::Group { group, value: kept } => {
+                key.put_i16(GROUP_KEY);
+                key.put_string(false, group);
+                kept.as_ref().map(|kept| encode_group(kept, value)).is_some()
             }
-            Self::Unknown(kind) => out.put_i16(*kind),
+            Self::Consumer { group, record } => {
+                let (own_key, own_value) = consumer::encode(group, record);
+                key.extend_from_slice(&own_key);
+                own_value
+                    .map(|own_value| value.extend_from_slice(&own_value))
+                    .is_some()
+            }
+            Self::Unknown(kind) => {
+                key.put_i16(*kind);
+                false
+            }
         }
-    }
-
-    /// Appends the value's bytes; `false` for a record without a value.
-    pub fn encode_value(&self, out: &mut BytesMut) -> bool {
-        match self {
-            Self::Offset {
-                value: Some(offset), ..
-            } => encode_offset(offset, out),
-            Self::Group {
-                value: Some(group), ..
-            } => encode_group(group, out),
-            _ => return false,
-        }
-        true
     }
 }
 
@@ -269,8 +285,7 @@ mod tests {
 
     fn encoded(record: &OffsetsRecord) -> (Vec<u8>, Option<Vec<u8>>) {
         let (mut key, mut value) = (BytesMut::new(), BytesMut::new());
-        record.encode_key(&mut key);
-        let has_value = record.encode_value(&mut value);
+        let has_value = record.encode(&mut key, &mut value);
         (key.to_vec(), has_value.then(|| value.to_vec()))
     }
 
@@ -458,8 +473,8 @@ mod tests {
     fn what_is_no_record_is_an_error_and_what_is_newer_is_told_apart() {
         assert_eq!(OffsetsRecord::decode(None, None), Err(RecordError::NoKey));
         assert_eq!(
-            OffsetsRecord::decode(Some(b"\x00\x03\x00\x01g"), Some(b"\x00\x00")),
-            Ok(OffsetsRecord::Unknown(3))
+            OffsetsRecord::decode(Some(b"\x00\x09\x00\x01g"), Some(b"\x00\x00")),
+            Ok(OffsetsRecord::Unknown(9))
         );
         assert_eq!(
             OffsetsRecord::decode(Some(b"\x00\x02\x00\x01g"), Some(b"\x00\x05")),
