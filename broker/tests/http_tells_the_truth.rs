@@ -4,30 +4,9 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
+use support::http::{get, http};
 use support::topic::metadata;
 use support::{Batch, Broker, Partition};
-
-/// Status line and body.
-fn get(address: SocketAddr, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.lines().next().unwrap().to_owned(), body.to_owned())
-}
-
-fn http(broker: &Broker) -> SocketAddr {
-    let (_, address) = broker.ready_line().rsplit_once("HTTP ").unwrap();
-    address.trim().parse().unwrap()
-}
 
 /// The value of a series.
 fn series(page: &str, series: &str) -> f64 {

@@ -83,7 +83,7 @@ async fn shard(runtime: SimRuntime, context: ShardContext, seen: Seen) {
                 seen.borrow_mut().entry(shard).or_default().push(offset.0);
                 context.control.applied(shard, offset);
             }
-            ShardMessage::Report(_) => {}
+            ShardMessage::Report(..) => {}
             ShardMessage::Stop => break,
         }
     }

@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 use strandline_core::metadata::{ClusterImage, NodeId};
 use strandline_wire::ApiKey;
 
+use super::groups;
 use crate::node::report::{LATENCY_BOUNDS_US, LatencyHistogram, PhaseLatencies, ShardReport};
 
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
@@ -119,7 +120,8 @@ impl Collector for Page {
         }
         self.encode_requests(&mut encoder)?;
         self.encode_phases(&mut encoder)?;
-        self.encode_partitions(&mut encoder)
+        self.encode_partitions(&mut encoder)?;
+        groups::encode(&mut encoder, self.node, &self.reports, &self.image)
     }
 }
 
@@ -197,13 +199,18 @@ impl Page {
             &'static str,
             fn(&crate::node::report::PartitionReport) -> i64,
         );
-        let figures: [PartitionFigure; 3] = [
+        let figures: [PartitionFigure; 4] = [
             ("partition_start_offset", "First offset kept", |partition| {
                 partition.log_start_offset
             }),
             ("partition_end_offset", "Log end offset", |partition| {
                 partition.log_end_offset
             }),
+            (
+                "partition_high_watermark",
+                "Offset up to which consumers read",
+                |partition| partition.high_watermark,
+            ),
             ("partition_size_bytes", "Payload bytes", |partition| {
                 partition.size_bytes as i64
             }),
@@ -230,7 +237,7 @@ fn counter(metric: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: 
         .encode_counter::<NoLabelSet, u64, u64>(&value, None)
 }
 
-fn gauge(metric: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
+pub(super) fn gauge(metric: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
     metric
         .encode_family(labels)?
         .encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX))

@@ -2,6 +2,7 @@
 //!
 //! A scrape asks every shard for a copy of its counters; nothing here touches what a shard owns.
 
+mod groups;
 mod metrics;
 mod server;
 

@@ -22,7 +22,7 @@ use crate::config::BrokerConfig;
 use crate::control::run::ShardHandle;
 use crate::node::connections::ConnectionLimits;
 use crate::node::context::{ImageSlot, ShardMessage};
-use crate::node::report::ShardReport;
+use crate::node::report::{Detail, ShardReport};
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -125,7 +125,7 @@ async fn reason_not_ready(endpoint: &Arc<Endpoint>) -> Option<String> {
     if !shards.all(serves) {
         return Some("starting".to_owned());
     }
-    let Ok(reports) = timeout(READY_TIMEOUT, ask(endpoint)).await else {
+    let Ok(reports) = timeout(READY_TIMEOUT, ask(endpoint, Detail::Shard)).await else {
         return Some(format!(
             "a shard did not answer within {} s",
             READY_TIMEOUT.as_secs()
@@ -142,13 +142,13 @@ async fn reason_not_ready(endpoint: &Arc<Endpoint>) -> Option<String> {
 }
 
 /// Every shard's report; of those that live.
-async fn ask(endpoint: &Arc<Endpoint>) -> Vec<(u32, ShardReport)> {
+async fn ask(endpoint: &Arc<Endpoint>, detail: Detail) -> Vec<(u32, ShardReport)> {
     let turn = endpoint.asking.clone().lock_owned().await;
     let mut waiting = Vec::new();
     for shard in &endpoint.shards {
         let (reply, report) = oneshot::channel();
         // A full mailbox or an ended shard drops the sender, and the report is missing.
-        let _ = shard.send(ShardMessage::Report(reply));
+        let _ = shard.send(ShardMessage::Report(detail, reply));
         waiting.push(report);
     }
     let collect = async move {
@@ -164,7 +164,7 @@ async fn ask(endpoint: &Arc<Endpoint>) -> Vec<(u32, ShardReport)> {
 }
 
 async fn scrape(State(endpoint): State<Arc<Endpoint>>) -> Response {
-    let reports = ask(&endpoint).await;
+    let reports = ask(&endpoint, Detail::Everything).await;
     let (node, image, connections) = (
         endpoint.node,
         endpoint.images.latest(),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn answer(mailbox: &mut Receiver<ShardMessage>, report: ShardReport) {
-        let Some(ShardMessage::Report(reply)) = mailbox.try_receive() else {
+        let Some(ShardMessage::Report(_, reply)) = mailbox.try_receive() else {
             panic!("the shard was not asked")
         };
         reply.send(report).unwrap();
@@ -210,9 +210,9 @@ mod tests {
     async fn clients_that_went_away_leave_one_question_in_a_mailbox() {
         let (endpoint, mut mailboxes) = endpoint(1);
         for _ in 0..100 {
-            assert!(ask(&endpoint).now_or_never().is_none());
+            assert!(ask(&endpoint, Detail::Everything).now_or_never().is_none());
         }
-        let stays = tokio::spawn(async move { ask(&endpoint).await });
+        let stays = tokio::spawn(async move { ask(&endpoint, Detail::Everything).await });
         answer(&mut mailboxes[0], ShardReport::default());
         assert!(
             mailboxes[0].try_receive().is_none(),
@@ -220,7 +220,7 @@ mod tests {
         );
         while !stays.is_finished() {
             tokio::task::yield_now().await;
-            if let Some(ShardMessage::Report(reply)) = mailboxes[0].try_receive() {
+            if let Some(ShardMessage::Report(_, reply)) = mailboxes[0].try_receive() {
                 reply.send(ShardReport::default()).unwrap();
             }
         }

@@ -23,7 +23,7 @@ use strandline_runtime::mailbox::Receiver;
 use tokio::sync::oneshot;
 
 use super::connections::ConnectionLimits;
-use super::report::ShardReport;
+use super::report::{Detail, ShardReport};
 pub use super::slot::ImageSlot;
 use crate::config::BrokerConfig;
 pub use crate::control::client::ControlClient;
@@ -66,8 +66,8 @@ pub struct ShardListener {
 pub enum ShardMessage {
     /// A newer image lies in the slot.
     ImageChanged,
-    /// A copy of all counters, for a scrape; collected in slices that hold the shard well under 1 ms.
-    Report(oneshot::Sender<ShardReport>),
+    /// A copy of counters, for a scrape or to see whether the shard answers; collected in slices that hold the shard well under 1 ms.
+    Report(Detail, oneshot::Sender<ShardReport>),
     /// Close everything and return.
     Stop,
 }

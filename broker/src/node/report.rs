@@ -1,5 +1,6 @@
 //! What a shard counts, in the form in which it hands copies to the control thread.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use strandline_wire::ErrorCode;
@@ -78,8 +79,50 @@ pub struct PartitionReport {
     pub log_start_offset: i64,
     /// One above the last offset.
     pub log_end_offset: i64,
+    /// Up to where consumers read.
+    pub high_watermark: i64,
     /// Payload bytes.
     pub size_bytes: u64,
+}
+
+/// What a group has committed for one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetReport {
+    /// The topic.
+    pub topic_id: Uuid,
+    /// The partition's number.
+    pub partition: u32,
+    /// The next record to read.
+    pub committed: i64,
+}
+
+/// A group that has committed offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReport {
+    /// Its name: any text.
+    pub group: String,
+    /// By topic and partition.
+    pub offsets: Vec<OffsetReport>,
+}
+
+/// The groups that a shard coordinates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupsReport {
+    /// How many there are of each type in each state.
+    pub states: BTreeMap<(&'static str, &'static str), u64>,
+    /// Those with offsets.
+    pub groups: Vec<GroupReport>,
+    /// Offsets beyond what a report takes.
+    pub left_out: u64,
+}
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Figures of the shard itself.
+    Shard,
+    /// Also those of each partition and each group.
+    Everything,
 }
 
 /// A copy of one shard's counters.
@@ -115,4 +158,6 @@ pub struct ShardReport {
     pub storage_stopped: bool,
     /// Every replica.
     pub partitions: Vec<PartitionReport>,
+    /// The groups coordinated here.
+    pub groups: GroupsReport,
 }

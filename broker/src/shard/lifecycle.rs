@@ -112,10 +112,10 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
                         .spawn(Queue::Latency, connection::accept(shard.clone(), listener, name));
                 }
             }
-            Some(ShardMessage::Report(reply)) => {
+            Some(ShardMessage::Report(detail, reply)) => {
                 shard
                     .runtime
-                    .spawn(Queue::Background, report::answer(shard.clone(), reply));
+                    .spawn(Queue::Background, report::answer(shard.clone(), detail, reply));
             }
             Some(ShardMessage::Stop) => break,
             None => return Err(ShardError::ControlGone),

@@ -7,28 +7,23 @@ use strandline_storage::disk::Disk;
 use tokio::sync::oneshot;
 
 use super::Shard;
-use crate::node::report::{PartitionReport, ShardReport};
+use crate::group;
+use crate::node::report::{Detail, PartitionReport, ShardReport};
 
 /// Partitions copied between two looks at what else is ready.
 const SLICE: usize = 256;
 
 /// Answers a request for a copy; with many partitions in slices, so that no request waits behind it.
-pub(super) async fn answer<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, reply: oneshot::Sender<ShardReport>) {
-    let mut partitions = Vec::new();
-    for topic in shard.topics.all() {
-        for partition in topic.led() {
-            partitions.push(PartitionReport {
-                topic_id: topic.id,
-                partition: partition.number as u32,
-                log_start_offset: partition.log.start_offset(),
-                log_end_offset: partition.log.end_offset(),
-                size_bytes: partition.log.size_bytes(),
-            });
-            if partitions.len() % SLICE == 0 {
-                shard.runtime.yield_now().await;
-            }
-        }
-    }
+pub(super) async fn answer<R: Runtime, D: Disk>(
+    shard: Rc<Shard<R, D>>,
+    detail: Detail,
+    reply: oneshot::Sender<ShardReport>,
+) {
+    let (groups, partitions) = match detail {
+        Detail::Shard => Default::default(),
+        // First what is committed: a partition's end is then no older than what was committed of it.
+        Detail::Everything => (group::report(&shard).await, partitions(&shard).await),
+    };
     let store = shard.store.stats();
     let report = ShardReport {
         requests: shard.metrics.requests(),
@@ -46,7 +41,28 @@ pub(super) async fn answer<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, reply: o
         memory_used_bytes: store.memory_used_bytes,
         memory_budget_bytes: shard.store.budget().limit(),
         partitions,
+        groups,
     };
     // Whoever asked may have given up.
     let _ = reply.send(report);
+}
+
+async fn partitions<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Vec<PartitionReport> {
+    let mut partitions = Vec::new();
+    for topic in shard.topics.all() {
+        for partition in topic.led() {
+            partitions.push(PartitionReport {
+                topic_id: topic.id,
+                partition: partition.number as u32,
+                log_start_offset: partition.log.start_offset(),
+                log_end_offset: partition.log.end_offset(),
+                high_watermark: partition.high_watermark(),
+                size_bytes: partition.log.size_bytes(),
+            });
+            if partitions.len() % SLICE == 0 {
+                shard.runtime.yield_now().await;
+            }
+        }
+    }
+    partitions
 }

@@ -9,6 +9,7 @@ pub mod broker;
 pub mod client;
 pub mod consumer;
 pub mod group;
+pub mod http;
 pub mod topic;
 
 pub use batch::{Batch, Codec, Record};

@@ -35,6 +35,8 @@ pub struct GroupSettings {
     pub topic_replication_factor: i16,
     /// `offsets.topic.segment.bytes`.
     pub topic_segment_bytes: u64,
+    /// `strandline.metrics.group.partitions.max`.
+    pub metrics_partitions_max: usize,
 }
 
 impl GroupSettings {
@@ -58,6 +60,7 @@ impl GroupSettings {
             topic_partitions: layers.number("offsets.topic.num.partitions"),
             topic_replication_factor: layers.number("offsets.topic.replication.factor"),
             topic_segment_bytes: layers.number("offsets.topic.segment.bytes"),
+            metrics_partitions_max: layers.number("strandline.metrics.group.partitions.max"),
         }
     }
 }

@@ -68,4 +68,14 @@ pub(super) const KEYS: &[Key] = &[
     Key::broker("strandline.http.port", Kind::Int, None)
         .check(Check::Between(0, 65_535))
         .doc("The port of HTTP; 0 takes a free one. By default the port of the first listener minus 1."),
+    Key::broker(
+        "strandline.metrics.group.partitions.max",
+        Kind::Int,
+        Some("100000"),
+    )
+    .at_least(0)
+    .doc(
+        "Of how many partitions at most /metrics tells what groups have committed and how far behind \
+             they are; how many are left out is told too. 0 turns it off.",
+    ),
 ];

@@ -1,6 +1,7 @@
 //! The committed offsets of the groups of one partition of `__consumer_offsets`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::rc::Rc;
 
 use strandline_wire::Uuid;
@@ -140,6 +141,26 @@ impl OffsetStore {
             partitions
                 .iter()
                 .map(move |(partition, offset)| (&**topic, *partition, offset))
+        })
+    }
+
+    /// The offsets of a group behind a topic's partition, or all: for a walk that is interrupted, whatever comes and goes
+    /// meanwhile.
+    pub fn of_group_behind(
+        &self,
+        group: &str,
+        at: Option<(&str, i32)>,
+    ) -> impl Iterator<Item = (&Rc<str>, i32, &CommittedOffset)> {
+        let from = at.map_or(Bound::Unbounded, |(topic, _)| Bound::Included(topic));
+        let topics = self.groups.get(group).into_iter();
+        let topics = topics.flat_map(move |topics| topics.range::<str, _>((from, Bound::Unbounded)));
+        topics.flat_map(move |(topic, partitions)| {
+            let behind = match at {
+                Some((name, partition)) if name == &**topic => Bound::Excluded(partition),
+                _ => Bound::Unbounded,
+            };
+            let partitions = partitions.range((behind, Bound::Unbounded));
+            partitions.map(move |(partition, offset)| (topic, *partition, offset))
         })
     }
 
