@@ -101,7 +101,7 @@ pub(crate) async fn serve<R: Runtime, D: Disk>(
         ApiKey::OffsetFetch => groups::offset_fetch::serve(request, body).await,
         ApiKey::OffsetDelete => groups::offset_delete::serve(request, body).await,
         ApiKey::DescribeGroups => groups::describe::serve(request, body).await,
-        ApiKey::ListGroups => groups::list::serve(request, body),
+        ApiKey::ListGroups => groups::list::serve(request, body).await,
         ApiKey::ConsumerGroupHeartbeat => groups::consumer_heartbeat::serve(request, body).await,
         ApiKey::ConsumerGroupDescribe => groups::consumer_describe::serve(request, body).await,
         ApiKey::DeleteGroups => groups::delete::serve(request, body).await,

@@ -1,7 +1,10 @@
 //! ListGroups (16): the groups that this shard coordinates.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use strandline_runtime::Runtime;
+use strandline_runtime::local::Turns;
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::GroupId;
@@ -16,9 +19,12 @@ use crate::handlers::Request;
 const VERSION_WITH_STATE: i16 = 4;
 const VERSION_WITH_TYPE: i16 = 5;
 
-pub(crate) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -> Result<Answer<D>, Close> {
+pub(crate) async fn serve<R: Runtime, D: Disk>(
+    request: &Request<R, D>,
+    body: Bytes,
+) -> Result<Answer<D>, Close> {
     let asked: ListGroupsRequest = request.decode(body)?;
-    let response = match list(request, &asked) {
+    let response = match list(request, &asked).await {
         Ok(groups) => ListGroupsResponse::default().with_groups(groups),
         Err(code) => ListGroupsResponse::default().with_error_code(code.code()),
     };
@@ -26,11 +32,11 @@ pub(crate) fn serve<R: Runtime, D: Disk>(request: &Request<R, D>, body: Bytes) -
     request.encode(&response, std::iter::once(code))
 }
 
-fn list<R: Runtime, D: Disk>(
+async fn list<R: Runtime, D: Disk>(
     request: &Request<R, D>,
     asked: &ListGroupsRequest,
 ) -> Result<Vec<ListedGroup>, ErrorCode> {
-    let mut listed = Vec::new();
+    let (mut listed, mut turns) = (Vec::new(), Turns::default());
     for coordinator in request.shard.groups.all() {
         match coordinator.check() {
             Ok(()) => {}
@@ -38,13 +44,18 @@ fn list<R: Runtime, D: Disk>(
             Err(ErrorCode::NotCoordinator) => continue,
             Err(code) => return Err(code),
         }
-        for (name, group) in &*coordinator.groups.borrow() {
+        let names: Vec<Rc<str>> = coordinator.groups.borrow().keys().cloned().collect();
+        for name in names {
+            turns.item().await;
+            let groups = coordinator.groups.borrow();
+            // Deleted meanwhile, or another shard's now, which lists it.
+            let Some(group) = groups.get(&name) else { continue };
             let (state, kind) = (group.machine.state_name(), group.machine.type_name());
             if !matches(&asked.states_filter, state) || !matches(&asked.types_filter, kind) {
                 continue;
             }
             let mut answered = ListedGroup::default()
-                .with_group_id(GroupId(text(name)))
+                .with_group_id(GroupId(text(&name)))
                 .with_protocol_type(text(group.machine.protocol_type()));
             if request.version >= VERSION_WITH_STATE {
                 answered.group_state = text(state);
