@@ -43,6 +43,12 @@ impl Clock {
         self.wall_epoch_ms + (at / 1_000_000) as i64
     }
 
+    /// The time on this clock at which the wall shows `wall`; `None` before the epoch.
+    pub fn at_wall_time(&self, wall: SystemTime) -> Option<Nanos> {
+        let since_epoch = wall.duration_since(self.wall_epoch()).ok()?;
+        Nanos::try_from(since_epoch.as_nanos()).ok()
+    }
+
     /// The wall time of the epoch.
     pub fn wall_epoch(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.wall_epoch_ms.max(0) as u64)

@@ -1,10 +1,10 @@
 //! The commands, from parsed options to an exit code. Everything that a user sees of an error is printed here.
 
-use crate::cli::{Cli, Command, ExportArgs, ListArgs, NullBrokerArgs, RunArgs, ShowArgs};
+use crate::cli::{Cli, Command, ExportArgs, ListArgs, MergeArgs, NullBrokerArgs, RunArgs, ShowArgs};
 use crate::exit::Exit;
 use crate::null_broker::{JournalOptions, NullBroker, NullBrokerOptions, Pause};
 use crate::presets::PRESETS;
-use crate::{compare, limits, report, run, target};
+use crate::{compare, limits, merge, report, run, sweep, target};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::File;
@@ -26,6 +26,8 @@ pub fn execute(cli: &Cli) -> Exit {
         Command::Compare(args) => {
             interruptible().and_then(|interrupted| compare::execute(args, &interrupted))
         }
+        Command::Sweep(args) => interruptible().and_then(|interrupted| sweep::execute(args, &interrupted)),
+        Command::Merge(args) => merge_runs(args),
         Command::Show(args) => show(args),
         Command::Export(args) => export(args),
         Command::List(args) => list(args),
@@ -72,6 +74,12 @@ fn execute_run(args: &RunArgs) -> io::Result<Exit> {
         report::print(&mut out, &finished.report, finished.folder.path())?;
     }
     Ok(finished.exit)
+}
+
+fn merge_runs(args: &MergeArgs) -> io::Result<Exit> {
+    let (report, folder) = merge::merge(&args.runs, args.output.as_deref()).map_err(io::Error::other)?;
+    report::print(&mut io::stdout().lock(), &report, folder.path())?;
+    Ok(run::exit_of(&report))
 }
 
 fn show(args: &ShowArgs) -> io::Result<Exit> {

@@ -49,8 +49,8 @@ pub struct ConsumePlan {
     pub clock: Clock,
     /// When the schedule starts, by that clock.
     pub start: Nanos,
-    /// The topic.
-    pub topic: String,
+    /// The topics, and where their partitions are led.
+    pub layout: TopicLayout,
     /// Records of other runs are passed over.
     pub run: u32,
     /// The Fetch version to speak.
@@ -107,13 +107,12 @@ impl Consumer {
     /// Consumer `index` of `of`, for its share of the partitions; it connects when it runs. `recorder` takes end-to-end latencies.
     pub fn new(
         plan: &Arc<ConsumePlan>,
-        layout: &TopicLayout,
         (index, of): (usize, usize),
         recorder: Option<Recorder>,
         progress: &Arc<Progress>,
     ) -> Self {
         let mut lanes = Vec::new();
-        for (address, partitions) in &layout.leaders {
+        for (address, partitions) in &plan.layout.leaders {
             let positions: Vec<Position> = partitions
                 .iter()
                 .filter(|partition| partition.unsigned_abs() as usize % of == index)
@@ -294,11 +293,16 @@ impl Lane {
             }
             self.waiting = false;
             let response = fetch::decode_response(plan.fetch_version, &frame[body..]).map_err(invalid)?;
-            for answer in response.topics.items() {
+            for (topic, answer) in response.topics.flat() {
+                let place = match topic {
+                    TopicRef::Name(name) => plan.layout.topics.iter().position(|asked| asked == name),
+                    TopicRef::Id(_) => None,
+                };
+                let number = place.map(|topic| topic as i32 * plan.layout.each + answer.header.index);
                 let position = self
                     .positions
                     .iter_mut()
-                    .find(|position| position.partition == answer.header.index);
+                    .find(|position| Some(position.partition) == number);
                 let Some(position) = position else { continue };
                 if answer.header.error_code == ErrorCode::OffsetOutOfRange
                     && answer.header.log_start_offset > position.offset
@@ -324,11 +328,17 @@ fn encode_fetch(
     positions: &[Position],
     plan: &ConsumePlan,
 ) -> Result<(), WireError> {
-    let mut topics = Grouped::with_capacity(1, positions.len());
-    topics.begin(TopicRef::Name(&plan.topic));
+    let mut topics = Grouped::with_capacity(plan.layout.topics.len(), positions.len());
+    let mut current = None;
     for position in positions.iter().filter(|position| !position.is_finished()) {
+        // Leaders list their partitions in order, and so by topic.
+        let (topic, index) = plan.layout.place(position.partition);
+        if current != Some(topic) {
+            current = Some(topic);
+            topics.begin(TopicRef::Name(&plan.layout.topics[topic]));
+        }
         topics.push(FetchPartition {
-            index: position.partition,
+            index,
             fetch_offset: position.offset,
             max_bytes: PARTITION_MAX_BYTES,
             ..FetchPartition::default()

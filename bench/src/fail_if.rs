@@ -1,7 +1,7 @@
 //! `--fail-if 'response.p99>10ms'`: a gate for CI. A condition that has no samples to judge fails as well.
 
 use crate::clock::Nanos;
-use crate::histogram::Latencies;
+use crate::histogram::{Latencies, Summary};
 use crate::units::{format_nanos, parse_duration};
 
 /// A distribution that conditions speak of.
@@ -98,6 +98,34 @@ impl FailIf {
         })
     }
 
+    /// The condition as it was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it holds for a distribution; `None` without samples.
+    pub fn holds(&self, summary: Option<&Summary>) -> Option<bool> {
+        let summary = summary?;
+        let value = match self.quantile {
+            quantile if quantile <= 0.5 => summary.p50_ns,
+            quantile if quantile <= 0.9 => summary.p90_ns,
+            quantile if quantile <= 0.99 => summary.p99_ns,
+            quantile if quantile <= 0.999 => summary.p999_ns,
+            quantile if quantile <= 0.9999 => summary.p9999_ns,
+            _ => summary.max_ns,
+        };
+        Some(self.compare(value))
+    }
+
+    fn compare(&self, value: Nanos) -> bool {
+        match self.comparison {
+            Comparison::Less => value < self.threshold,
+            Comparison::LessOrEqual => value <= self.threshold,
+            Comparison::Greater => value > self.threshold,
+            Comparison::GreaterOrEqual => value >= self.threshold,
+        }
+    }
+
     /// The sentence to print when the run fails by this condition; `None` when it passes.
     pub fn check(&self, latencies: &Latencies) -> Option<String> {
         let Some(value) = latencies.at(self.quantile) else {
@@ -107,13 +135,8 @@ impl FailIf {
                 self.metric.name()
             ));
         };
-        let holds = match self.comparison {
-            Comparison::Less => value < self.threshold,
-            Comparison::LessOrEqual => value <= self.threshold,
-            Comparison::Greater => value > self.threshold,
-            Comparison::GreaterOrEqual => value >= self.threshold,
-        };
-        holds.then(|| format!("--fail-if {}: it is {}", self.text, format_nanos(value)))
+        self.compare(value)
+            .then(|| format!("--fail-if {}: it is {}", self.text, format_nanos(value)))
     }
 }
 
@@ -133,6 +156,28 @@ mod tests {
             FailIf::parse("lag.max<20us").unwrap().comparison,
             Comparison::Less
         );
+    }
+
+    #[test]
+    fn a_goal_is_looked_up_in_a_summary() {
+        let mut latencies = Latencies::default();
+        (1..=10_000).for_each(|value| latencies.record_between(0, value * 1000));
+        let summary = latencies.summary();
+        for (text, holds) in [
+            ("p50<6ms", true),
+            ("p90<6ms", false),
+            ("p99>9ms", true),
+            ("p999<=9.9ms", false),
+            ("p9999>9.9ms", true),
+            ("max<10ms", false),
+        ] {
+            assert_eq!(
+                FailIf::parse(text).unwrap().holds(summary.as_ref()),
+                Some(holds),
+                "{text}"
+            );
+        }
+        assert_eq!(FailIf::parse("p50<1ms").unwrap().holds(None), None);
     }
 
     #[test]

@@ -22,6 +22,9 @@ const MAGIC: [u8; 4] = *b"SLB1";
 /// The bytes from which bodies are cut. Larger than a compressor's window for small records, small enough for the L2 cache.
 const POOL_BYTES: usize = 64 * 1024;
 
+/// How finely compressible and random bytes alternate: below the window of every codec, above the length of its matches.
+const BLOCK_BYTES: usize = 256;
+
 /// The identity and the intended time of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadHeader {
@@ -46,32 +49,43 @@ pub enum PayloadError {
     Corrupt,
 }
 
-/// The random bytes that fill records; incompressible, the same for the same seed.
+/// The bytes that fill records; the same for the same seed.
 #[derive(Clone, Debug)]
 pub struct BodyPool {
     bytes: Vec<u8>,
-    record_bytes: usize,
+    record_bytes_max: usize,
 }
 
 impl BodyPool {
-    /// A pool for records of `record_bytes`, which is at least [`HEADER_BYTES`].
-    pub fn new(record_bytes: usize, seed: u64) -> Self {
+    /// A pool for records of up to `record_bytes_max`, of which about the share `compressibility` (0 to 1) is nothing new to a
+    /// compressor, and the rest random.
+    pub fn new(record_bytes_max: usize, compressibility: f64, seed: u64) -> Self {
         assert!(
-            record_bytes >= HEADER_BYTES,
+            record_bytes_max >= HEADER_BYTES,
             "the command line refuses smaller records"
         );
-        let mut bytes = vec![0; POOL_BYTES + record_bytes];
+        let mut bytes = vec![0; POOL_BYTES + record_bytes_max];
         fastrand::Rng::with_seed(seed).fill(&mut bytes);
-        Self { bytes, record_bytes }
+        // A part of each block says the same as that of every other.
+        let same = (BLOCK_BYTES as f64 * compressibility.clamp(0.0, 1.0)) as usize;
+        for block in bytes.chunks_mut(BLOCK_BYTES) {
+            let same = same.min(block.len());
+            block[..same].fill(b'-');
+        }
+        Self {
+            bytes,
+            record_bytes_max,
+        }
     }
 
-    /// Writes header and body into `value`, which has the pool's record size.
+    /// Writes header and body into `value`, which is no larger than the pool was made for.
     #[inline]
     pub fn fill(&self, header: &PayloadHeader, value: &mut [u8]) {
-        debug_assert_eq!(value.len(), self.record_bytes);
+        debug_assert!(value.len() <= self.record_bytes_max);
         // An odd stride walks through the whole pool before it repeats.
         let start = (header.sequence as usize).wrapping_mul(6_151) % POOL_BYTES;
-        value[HEADER_BYTES..].copy_from_slice(&self.bytes[start..start + self.record_bytes - HEADER_BYTES]);
+        let body = value.len() - HEADER_BYTES;
+        value[HEADER_BYTES..].copy_from_slice(&self.bytes[start..start + body]);
         value[0..4].copy_from_slice(&MAGIC);
         value[4..8].copy_from_slice(&header.run.to_le_bytes());
         value[8..12].copy_from_slice(&header.producer.to_le_bytes());
@@ -126,7 +140,7 @@ mod tests {
         fn what_was_written_is_read(run: u32, producer: u32, sequence: u64, intended: u64, size in 32_usize..5000) {
             let header = PayloadHeader { run, producer, sequence, intended };
             let mut value = vec![0; size];
-            BodyPool::new(size, 1).fill(&header, &mut value);
+            BodyPool::new(size, 0.0, 1).fill(&header, &mut value);
             prop_assert_eq!(read(&value), Ok(header));
         }
 
@@ -134,10 +148,22 @@ mod tests {
         fn one_flipped_bit_is_found(size in 32_usize..300, bit in 32_usize..2400) {
             let mut value = vec![0; size];
             let header = PayloadHeader { run: 1, producer: 2, sequence: 3, intended: 4 };
-            BodyPool::new(size, 1).fill(&header, &mut value);
+            BodyPool::new(size, 0.0, 1).fill(&header, &mut value);
             let bit = 32 + (bit - 32) % (size * 8 - 32);
             value[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(read(&value), Err(PayloadError::Corrupt));
+        }
+    }
+
+    #[test]
+    fn the_pool_compresses_as_asked() {
+        use std::io::Write;
+        for (share, low, high) in [(0.0, 0.98, 1.02), (0.5, 0.4, 0.65), (0.9, 0.05, 0.25)] {
+            let pool = BodyPool::new(64, share, 1);
+            let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+            deflate.write_all(&pool.bytes).unwrap();
+            let ratio = deflate.finish().unwrap().len() as f64 / pool.bytes.len() as f64;
+            assert!((low..high).contains(&ratio), "{share}: {ratio}");
         }
     }
 

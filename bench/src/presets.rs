@@ -307,6 +307,7 @@ mod tests {
     use super::*;
     use crate::cli::{Command, RunArgs, parse};
     use crate::schedule::RateSpec;
+    use crate::sizes::Sizes;
 
     fn run(arguments: &[&str]) -> Result<RunArgs, String> {
         match parse(arguments).map_err(|error| error.to_string())?.command {
@@ -347,7 +348,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(args.rate, RateSpec::parse("7k").unwrap());
-        assert_eq!((args.partitions, args.record_size), (3, 1024));
+        assert_eq!((args.partitions, args.record_size), (3, Sizes::Fixed(1024)));
         let error = run(&["strandline-bench", "run", "omb-simpel"]).unwrap_err();
         assert!(
             error.contains("no preset") && error.contains("omb-simple"),

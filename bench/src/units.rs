@@ -16,14 +16,22 @@ pub enum Quantity {
     Records(f64),
     /// Payload bytes a second.
     Bytes(f64),
+    /// Records and bytes a second; the lower one holds.
+    Both {
+        /// Records a second.
+        records: f64,
+        /// Payload bytes a second.
+        bytes: f64,
+    },
 }
 
 impl Quantity {
-    /// Records a second, each of `record_bytes`.
-    pub fn records(self, record_bytes: usize) -> f64 {
+    /// Records a second, of `record_bytes` in the mean.
+    pub fn records(self, record_bytes: f64) -> f64 {
         match self {
             Self::Records(records) => records,
-            Self::Bytes(bytes) => bytes / record_bytes as f64,
+            Self::Bytes(bytes) => bytes / record_bytes,
+            Self::Both { records, bytes } => records.min(bytes / record_bytes),
         }
     }
 }
@@ -33,6 +41,12 @@ impl fmt::Display for Quantity {
         match self {
             Self::Records(records) => write!(out, "{} records/s", format_count(records.round() as u64)),
             Self::Bytes(bytes) => out.write_str(&format_byte_rate(*bytes)),
+            Self::Both { records, bytes } => write!(
+                out,
+                "{} records/s and at most {}",
+                format_count(records.round() as u64),
+                format_byte_rate(*bytes)
+            ),
         }
     }
 }
@@ -63,8 +77,15 @@ fn byte_unit(unit: &str) -> Option<f64> {
     })
 }
 
-/// Parses `10000`, `1k`, `1.5M` (records a second) or `500MiB/s`, `500MB/s` (bytes a second).
+/// Parses `10000`, `1k`, `1.5M` (records a second), `500MiB/s`, `500MB/s` (bytes a second), or both: `10k,50MiB/s`.
 pub fn parse_quantity(text: &str) -> Result<Quantity, String> {
+    if let Some((one, other)) = text.split_once(',') {
+        return match (parse_quantity(one)?, parse_quantity(other)?) {
+            (Quantity::Records(records), Quantity::Bytes(bytes))
+            | (Quantity::Bytes(bytes), Quantity::Records(records)) => Ok(Quantity::Both { records, bytes }),
+            _ => Err(format!("`{text}`: both is a rate of records and one of bytes")),
+        };
+    }
     let (number, unit) = split_number(text.trim())?;
     let unit = unit.strip_suffix("/s").unwrap_or(unit);
     if let Some(bytes) = byte_unit(unit) {
@@ -157,14 +178,14 @@ mod tests {
 
     #[test]
     fn ten_thousand_kibibyte_records_print_both_units() {
-        let bytes = Quantity::Records(10_000.0).records(1024) * 1024.0;
+        let bytes = Quantity::Records(10_000.0).records(1024.0) * 1024.0;
         assert_eq!(format_byte_rate(bytes), "9.77 MiB/s = 10.24 MB/s");
     }
 
     #[test]
     fn binary_and_decimal_rates_differ_by_4_9_percent() {
-        let binary = parse_quantity("500MiB/s").unwrap().records(1024);
-        let decimal = parse_quantity("500MB/s").unwrap().records(1024);
+        let binary = parse_quantity("500MiB/s").unwrap().records(1024.0);
+        let decimal = parse_quantity("500MB/s").unwrap().records(1024.0);
         assert_eq!(binary, 512_000.0);
         assert!((binary / decimal - 1.048_576).abs() < 1e-9);
     }
@@ -174,6 +195,9 @@ mod tests {
         assert_eq!(parse_quantity("1k"), Ok(Quantity::Records(1e3)));
         assert_eq!(parse_quantity("1.5M"), Ok(Quantity::Records(1.5e6)));
         assert_eq!(parse_quantity("10_000"), Ok(Quantity::Records(1e4)));
+        let both = parse_quantity("10k,1MiB/s").unwrap();
+        assert_eq!((both.records(100.0), both.records(1024.0)), (10_000.0, 1024.0));
+        assert!(parse_quantity("10k,5k").is_err());
         assert!(parse_quantity("fast").is_err());
         assert!(parse_quantity("10 parsecs").is_err());
         assert!(parse_quantity("-1").is_err());

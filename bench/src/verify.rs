@@ -211,6 +211,20 @@ impl Verification {
         result
     }
 
+    /// Adds what another run found of its own records.
+    pub fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.acknowledged += other.acknowledged;
+        self.received += other.received;
+        self.acknowledged_missing += other.acknowledged_missing;
+        self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
+        self.corrupt += other.corrupt;
+        self.offsets_not_rising += other.offsets_not_rising;
+        self.invented += other.invented;
+        self.unacknowledged_present += other.unacknowledged_present;
+    }
+
     /// Whether every promise was kept.
     pub fn passed(&self) -> bool {
         self.acknowledged_missing == 0

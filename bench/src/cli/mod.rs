@@ -5,9 +5,10 @@ mod run;
 pub use run::RunArgs;
 
 use crate::exit;
+use crate::fail_if::FailIf;
 use crate::presets;
 use crate::report::Export;
-use crate::units::{parse_bytes, parse_duration};
+use crate::units::{Quantity, parse_bytes, parse_duration, parse_quantity};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,6 +34,10 @@ pub enum Command {
     Limits(LimitsArgs),
     /// Run two loads in turn (A B A B) and compare them.
     Compare(CompareArgs),
+    /// The curve of latency over rate, and the highest rate that meets a goal.
+    Sweep(Box<SweepArgs>),
+    /// Make one result of several: of hosts that ran together.
+    Merge(MergeArgs),
     /// Print the result of a run again.
     Show(ShowArgs),
     /// Write the result of a run in another form.
@@ -101,6 +106,35 @@ pub struct CompareArgs {
     pub output: Option<PathBuf>,
 }
 
+/// Options of `sweep`, besides those of each of its runs.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = exit::HELP, args_override_self = true)]
+pub struct SweepArgs {
+    /// The goal: [response|service|lag|e2e.]p50|p90|p99|p999|p9999|max OP TIME; repeatable, all must hold.
+    #[arg(long, value_parser = FailIf::parse, value_name = "CONDITION")]
+    pub slo: Vec<FailIf>,
+    /// The rates of the curve, separated by blanks or given several times. [default: shares of the measured peak]
+    #[arg(long, value_parser = parse_quantity, value_name = "RATE", num_args = 1..)]
+    pub rates: Vec<Quantity>,
+    /// How many shares of the peak, evenly spaced.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub points: u32,
+    /// What each run is.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Options of `merge`.
+#[derive(Args, Clone, Debug)]
+pub struct MergeArgs {
+    /// The folders of the runs.
+    #[arg(value_name = "RUN", required = true, num_args = 2..)]
+    pub runs: Vec<PathBuf>,
+    /// The folder for the result. [default: results/TIME-merged]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
 /// Options of `show`.
 #[derive(Args, Clone, Debug)]
 pub struct ShowArgs {
@@ -145,6 +179,7 @@ where
     let cli = Cli::try_parse_from(&arguments)?;
     let load = match &cli.command {
         Command::Run(args) => args.load.as_deref(),
+        Command::Sweep(args) => args.run.load.as_deref(),
         _ => None,
     };
     let Some(load) = load else { return Ok(cli) };

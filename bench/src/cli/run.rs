@@ -3,17 +3,22 @@
 use crate::clock::Nanos;
 use crate::exit;
 use crate::fail_if::FailIf;
-use crate::payload::HEADER_BYTES;
+use crate::keys::Keys;
 use crate::schedule::RateSpec;
 use crate::series::Phases;
+use crate::sizes::Sizes;
 use crate::target::ChildKind;
 use crate::units::{parse_bytes, parse_duration};
 use clap::Args;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+use strandline_wire::batch::Codec;
 
 /// The smallest and largest batch: a request must fit what brokers take by default.
 const BATCH_BYTES: std::ops::RangeInclusive<usize> = 64..=64 << 20;
+
+/// Batches of a producer id that a broker tells apart (KIP-98).
+const IDEMPOTENT_WINDOW_MAX: u16 = 5;
 
 /// How long runs last unless told.
 const DURATION: Duration = Duration::from_secs(10);
@@ -41,9 +46,12 @@ pub struct RunArgs {
     /// An argument for the broker that is started; repeatable.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub broker_arg: Vec<String>,
-    /// The offered rate: 10k, 500MiB/s, poisson:10k, ramp:0..1M/5m, 50% (of a peak measured first), or max (closed loop).
+    /// The offered rate: 10k, 500MiB/s, 10k,50MiB/s (the lower one), poisson:10k, ramp:0..1M/5m, step:1k/10s..2k, 50% (of a peak measured first), or max (closed loop).
     #[arg(long, default_value = "10k", value_parser = RateSpec::parse)]
     pub rate: RateSpec,
+    /// Begin the schedule then, so that several hosts begin together: 2026-12-31T12:00:00Z, or +30s.
+    #[arg(long, value_name = "TIME", value_parser = parse_start)]
+    pub start_at: Option<SystemTime>,
     /// How long to measure. [default: 10s; with --num-records, until they are sent]
     #[arg(long, value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -53,9 +61,24 @@ pub struct RunArgs {
     /// Stop after so many records.
     #[arg(long)]
     pub num_records: Option<u64>,
-    /// Bytes of a record's value, at least 32.
-    #[arg(long, default_value = "1KiB", value_parser = parse_record_size)]
-    pub record_size: usize,
+    /// Bytes of a record's value, at least 32: 1KiB, 100..10KiB (uniform), or 100:50,1KiB:40,64KiB:10 (size:weight).
+    #[arg(long, default_value = "1KiB", value_parser = Sizes::parse)]
+    pub record_size: Sizes,
+    /// How much of a value a compressor can do without, 0 to 1.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    pub compressibility: f64,
+    /// The codec of batches: none, gzip, snappy, lz4 or zstd.
+    #[arg(long, default_value = "none", value_parser = parse_codec)]
+    pub compression_type: Codec,
+    /// Keys of records: none, round-robin:N, random:N, zipf:N or zipf:N:EXPONENT; they choose the partition as Kafka's producer does.
+    #[arg(long, default_value = "none", value_parser = Keys::parse)]
+    pub keys: Keys,
+    /// Send with producer ids and sequences; --window is 5 at most then.
+    #[arg(long)]
+    pub idempotent: bool,
+    /// So many topics, each with --partitions; their names end in -0, -1, … .
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub topics: u16,
     /// The topic; created when missing, and deleted at the end if it was created.
     #[arg(long)]
     pub topic: Option<String>,
@@ -145,8 +168,10 @@ impl RunArgs {
             (Some(duration), _) => duration.as_nanos() as Nanos,
             (None, None) => DURATION.as_nanos() as Nanos,
             // One nanosecond after the last of them; the closed loop ends by their number alone.
-            (None, Some(records)) => match self.rate.integrated(self.record_size) {
-                Some(rate) => (rate.time_of(records as f64) + 1).saturating_sub(warm_up).max(1),
+            (None, Some(records)) => match self.rate.integrated(self.record_size.mean()) {
+                Some(rate) => (rate.time_of(self.latest_arrival(records)) + 1)
+                    .saturating_sub(warm_up)
+                    .max(1),
                 None => DURATION_MAX.as_nanos() as Nanos,
             },
         };
@@ -156,10 +181,30 @@ impl RunArgs {
         }
     }
 
+    /// By which number of arrivals every stream has had its share of so many records: independent ones may be late.
+    fn latest_arrival(&self, records: u64) -> f64 {
+        let streams = f64::from(self.producers) * f64::from(self.partitions) * f64::from(self.topics);
+        match self.rate {
+            RateSpec::Poisson(_) => 2.0 * records as f64 + 64.0 * streams,
+            _ => records as f64,
+        }
+    }
+
     /// What cannot be judged option by option; the error is a sentence.
     pub fn check(&self) -> Result<(), String> {
         if self.duration.is_some_and(|duration| duration.is_zero()) {
             return Err("--duration 0 measures nothing".to_owned());
+        }
+        if !(0.0..=1.0).contains(&self.compressibility) {
+            return Err("--compressibility is a share, 0 to 1".to_owned());
+        }
+        if self.idempotent && self.window > IDEMPOTENT_WINDOW_MAX {
+            return Err(format!(
+                "--idempotent: brokers know the last {IDEMPOTENT_WINDOW_MAX} batches of a producer, so --window is at most {IDEMPOTENT_WINDOW_MAX}"
+            ));
+        }
+        if self.idempotent && self.acks != -1 {
+            return Err("--idempotent needs --acks all".to_owned());
         }
         if !self.linger_ms.is_finite() || self.linger_ms < 0.0 {
             return Err("--linger-ms is a time, 0 or more".to_owned());
@@ -168,17 +213,16 @@ impl RunArgs {
     }
 }
 
-fn parse_record_size(text: &str) -> Result<usize, String> {
-    let bytes = parse_bytes(text)?;
-    if bytes < HEADER_BYTES {
-        return Err(format!(
-            "a record needs {HEADER_BYTES} bytes for what verifies and times it"
-        ));
+fn parse_codec(text: &str) -> Result<Codec, String> {
+    Codec::from_name(text).ok_or_else(|| "the codecs are none, gzip, snappy, lz4 and zstd".to_owned())
+}
+
+fn parse_start(text: &str) -> Result<SystemTime, String> {
+    if let Some(after) = text.strip_prefix('+') {
+        return Ok(SystemTime::now() + parse_duration(after)?);
     }
-    if bytes > *BATCH_BYTES.end() {
-        return Err("a record of more than 64 MiB fits no request".to_owned());
-    }
-    Ok(bytes)
+    humantime::parse_rfc3339_weak(text)
+        .map_err(|error| format!("`{text}`: {error}; a time is written 2026-12-31T12:00:00Z, or +30s"))
 }
 
 fn parse_batch(text: &str) -> Result<usize, String> {

@@ -74,13 +74,18 @@ pub fn open_socket(address: &str, timeout: Duration) -> Result<TcpStream, Client
 impl Connection {
     /// Connects and learns the broker's versions.
     pub fn open(address: &str) -> Result<Self, ClientError> {
-        let stream = open_socket(address, ANSWER_TIMEOUT)?;
+        Self::open_within(address, ANSWER_TIMEOUT)
+    }
+
+    /// The same, with a time limit for each step.
+    pub fn open_within(address: &str, timeout: Duration) -> Result<Self, ClientError> {
+        let stream = open_socket(address, timeout)?;
         let failed = |source| ClientError::Io {
             address: address.to_owned(),
             source,
         };
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
+        stream.set_read_timeout(Some(timeout)).map_err(failed)?;
+        stream.set_write_timeout(Some(timeout)).map_err(failed)?;
         let mut connection = Self {
             stream,
             address: address.to_owned(),

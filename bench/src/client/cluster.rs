@@ -14,8 +14,8 @@ use strandline_wire::messages::list_offsets_request::{
 };
 use strandline_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use strandline_wire::messages::{
-    BrokerId, CreateTopicsResponse, DeleteTopicsResponse, DescribeConfigsResponse, ListOffsetsResponse,
-    MetadataResponse, TopicName,
+    BrokerId, CreateTopicsResponse, DeleteTopicsResponse, DescribeConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, ListOffsetsResponse, MetadataResponse, ProducerId, TopicName,
 };
 use strandline_wire::protocol::StrBytes;
 use strandline_wire::{ApiKey, ErrorCode};
@@ -32,17 +32,54 @@ const LATEST: i64 = -1;
 /// The resource type of a topic in DescribeConfigs.
 const RESOURCE_TOPIC: i8 = 2;
 
-/// Where the partitions of a topic are led.
+/// Where the partitions of all topics are led. A partition's number counts on through the topics, each of which has as many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopicLayout {
+    /// The topics.
+    pub topics: Vec<String>,
+    /// Partitions of each.
+    pub each: i32,
     /// The address of every broker that leads a partition, and the partitions it leads.
     pub leaders: BTreeMap<String, Vec<i32>>,
 }
 
 impl TopicLayout {
-    /// How many partitions there are.
+    /// How many partitions there are, of all topics.
     pub fn partitions(&self) -> usize {
         self.leaders.values().map(Vec::len).sum()
+    }
+
+    /// The topic (its place in [`Self::topics`]) and the partition in it.
+    pub fn place(&self, partition: i32) -> (usize, i32) {
+        (
+            (partition / self.each.max(1)).unsigned_abs() as usize,
+            partition % self.each.max(1),
+        )
+    }
+}
+
+/// What an idempotent producer is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerIdentity {
+    /// Its id.
+    pub id: i64,
+    /// Its epoch.
+    pub epoch: i16,
+}
+
+impl ProducerIdentity {
+    /// Asks the broker at `address` for a new one.
+    pub fn ask(address: &str, timeout: Duration) -> Result<Self, ClientError> {
+        let mut connection = Connection::open_within(address, timeout)?;
+        let request = InitProducerIdRequest::default()
+            .with_producer_id(ProducerId(-1))
+            .with_producer_epoch(-1);
+        let answer: InitProducerIdResponse = connection.call(ApiKey::InitProducerId, &request)?;
+        refuse("a producer id", answer.error_code, None)?;
+        Ok(Self {
+            id: answer.producer_id.0,
+            epoch: answer.producer_epoch,
+        })
     }
 }
 
@@ -144,15 +181,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until every partition of `topic` has a leader.
-    pub fn wait_for_leaders(&mut self, topic: &str) -> Result<TopicLayout, ClientError> {
+    /// Waits until every partition of `topics` has a leader.
+    pub fn wait_for_leaders(&mut self, topics: &[String]) -> Result<TopicLayout, ClientError> {
         let deadline = Instant::now() + READY_TIMEOUT;
         loop {
-            match self.layout(topic)? {
+            match self.layout(topics)? {
                 Ok(layout) => return Ok(layout),
                 Err(state) if Instant::now() > deadline => {
                     return Err(ClientError::NotReady(format!(
-                        "topic {topic} has no leaders after 30 s: {state}"
+                        "there are no leaders after 30 s: {state}"
                     )));
                 }
                 Err(_) => std::thread::sleep(READY_POLL),
@@ -161,59 +198,70 @@ impl Cluster {
     }
 
     /// The leaders, or what is still missing.
-    fn layout(&mut self, topic: &str) -> Result<Result<TopicLayout, String>, ClientError> {
+    fn layout(&mut self, topics: &[String]) -> Result<Result<TopicLayout, String>, ClientError> {
+        let wanted = topics
+            .iter()
+            .map(|topic| MetadataRequestTopic::default().with_name(Some(topic_name(topic))))
+            .collect();
         let request = MetadataRequest::default()
-            .with_topics(Some(vec![
-                MetadataRequestTopic::default().with_name(Some(topic_name(topic))),
-            ]))
+            .with_topics(Some(wanted))
             .with_allow_auto_topic_creation(false);
         let answer: MetadataResponse = self.connection.call(ApiKey::Metadata, &request)?;
-        let Some(described) = answer.topics.first() else {
-            return Ok(Err("the answer does not name it".to_owned()));
+        let mut layout = TopicLayout {
+            topics: topics.to_vec(),
+            ..TopicLayout::default()
         };
-        let code = ErrorCode::from_code(described.error_code);
-        if code != ErrorCode::None {
-            return Ok(Err(format!("{} ({})", code.name(), code.code())));
-        }
-        let mut layout = TopicLayout::default();
-        for partition in &described.partitions {
-            let leader = answer
-                .brokers
+        for (index, topic) in (0..).zip(topics) {
+            let described = answer
+                .topics
                 .iter()
-                .find(|broker| broker.node_id == partition.leader_id);
-            let Some(leader) = leader else {
-                return Ok(Err(format!(
-                    "partition {} has no leader",
-                    partition.partition_index
+                .find(|described| described.name.as_ref().is_some_and(|name| name.as_str() == topic));
+            let Some(described) = described else {
+                return Ok(Err(format!("the answer does not name {topic}")));
+            };
+            let code = ErrorCode::from_code(described.error_code);
+            if code != ErrorCode::None {
+                return Ok(Err(format!("{topic}: {} ({})", code.name(), code.code())));
+            }
+            let each = described.partitions.len() as i32;
+            if index == 0 {
+                layout.each = each;
+            } else if each != layout.each {
+                return Err(ClientError::NotReady(format!(
+                    "{topic} has {each} partitions and {} has {}: topics of a run have as many",
+                    topics[0], layout.each
                 )));
-            };
-            let host = leader.host.as_str();
-            let address = if host.contains(':') {
-                format!("[{host}]:{}", leader.port)
-            } else {
-                format!("{host}:{}", leader.port)
-            };
-            layout
-                .leaders
-                .entry(address)
-                .or_default()
-                .push(partition.partition_index);
+            }
+            for partition in &described.partitions {
+                let leader = answer
+                    .brokers
+                    .iter()
+                    .find(|broker| broker.node_id == partition.leader_id);
+                let Some(leader) = leader else {
+                    return Ok(Err(format!(
+                        "partition {} of {topic} has no leader",
+                        partition.partition_index
+                    )));
+                };
+                layout
+                    .leaders
+                    .entry(address(leader.host.as_str(), leader.port))
+                    .or_default()
+                    .push(index * each + partition.partition_index);
+            }
         }
+        layout.leaders.values_mut().for_each(|list| list.sort_unstable());
         Ok(Ok(layout))
     }
 
     /// The log end offset of every partition, asked of its leader; waits for leaders that are not ready yet.
-    pub fn end_offsets(
-        &mut self,
-        topic: &str,
-        layout: &TopicLayout,
-    ) -> Result<BTreeMap<i32, i64>, ClientError> {
+    pub fn end_offsets(&mut self, layout: &TopicLayout) -> Result<BTreeMap<i32, i64>, ClientError> {
         let mut offsets = BTreeMap::new();
         for (address, partitions) in &layout.leaders {
             let deadline = Instant::now() + READY_TIMEOUT;
             let mut leader = Connection::open(address)?;
             loop {
-                match list_offsets(&mut leader, topic, partitions) {
+                match list_offsets(&mut leader, layout, partitions) {
                     Ok(found) => {
                         offsets.extend(found);
                         break;
@@ -249,36 +297,63 @@ impl Cluster {
     }
 }
 
+/// `host:port`, an IPv6 address in brackets.
+fn address(host: &str, port: i32) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
 fn list_offsets(
     leader: &mut Connection,
-    topic: &str,
+    layout: &TopicLayout,
     partitions: &[i32],
 ) -> Result<Vec<(i32, i64)>, ClientError> {
-    let wanted = partitions
-        .iter()
-        .map(|&index| {
+    let mut wanted: BTreeMap<usize, Vec<ListOffsetsPartition>> = BTreeMap::new();
+    for &partition in partitions {
+        let (topic, index) = layout.place(partition);
+        wanted.entry(topic).or_default().push(
             ListOffsetsPartition::default()
                 .with_partition_index(index)
                 .with_current_leader_epoch(-1)
-                .with_timestamp(LATEST)
+                .with_timestamp(LATEST),
+        );
+    }
+    let topics = wanted
+        .into_iter()
+        .map(|(topic, partitions)| {
+            ListOffsetsTopic::default()
+                .with_name(topic_name(&layout.topics[topic]))
+                .with_partitions(partitions)
         })
         .collect();
     let request = ListOffsetsRequest::default()
         .with_replica_id(BrokerId(-1))
-        .with_topics(vec![
-            ListOffsetsTopic::default()
-                .with_name(topic_name(topic))
-                .with_partitions(wanted),
-        ]);
+        .with_topics(topics);
     let answer: ListOffsetsResponse = leader.call(ApiKey::ListOffsets, &request)?;
     let mut found = Vec::with_capacity(partitions.len());
-    for partition in answer.topics.iter().flat_map(|topic| &topic.partitions) {
-        refuse(
-            &format!("the end of {topic}-{}", partition.partition_index),
-            partition.error_code,
-            None,
-        )?;
-        found.push((partition.partition_index, partition.offset));
+    for topic in &answer.topics {
+        let Some(place) = layout.topics.iter().position(|name| name == topic.name.as_str()) else {
+            continue;
+        };
+        for partition in &topic.partitions {
+            refuse(
+                &format!("the end of {}-{}", topic.name.as_str(), partition.partition_index),
+                partition.error_code,
+                None,
+            )?;
+            found.push((
+                place as i32 * layout.each + partition.partition_index,
+                partition.offset,
+            ));
+        }
+    }
+    if found.len() < partitions.len() {
+        return Err(ClientError::NotReady(
+            "the answer leaves out the ends of some partitions".to_owned(),
+        ));
     }
     Ok(found)
 }

@@ -7,7 +7,7 @@ pub mod cluster;
 pub mod pipe;
 
 pub use blocking::Connection;
-pub use cluster::{Cluster, TopicLayout};
+pub use cluster::{Cluster, ProducerIdentity, TopicLayout};
 pub use pipe::Pipe;
 
 use strandline_wire::{ApiKey, ErrorCode, WireError};

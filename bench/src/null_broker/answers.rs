@@ -18,7 +18,8 @@ use strandline_wire::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use strandline_wire::messages::{
-    BrokerId, CreateTopicsRequest, DeleteTopicsRequest, ListOffsetsRequest, MetadataRequest, TopicName,
+    BrokerId, CreateTopicsRequest, DeleteTopicsRequest, InitProducerIdResponse, ListOffsetsRequest,
+    MetadataRequest, ProducerId, TopicName,
 };
 use strandline_wire::produce::{self, ProducePartitionResponse, ProduceResponse};
 use strandline_wire::protocol::StrBytes;
@@ -70,6 +71,7 @@ pub(super) fn answer<'a>(
         ApiKey::CreateTopics => exchange.create_topics(body, out)?,
         ApiKey::DeleteTopics => exchange.delete_topics(body, out)?,
         ApiKey::ListOffsets => exchange.list_offsets(body, out)?,
+        ApiKey::InitProducerId => exchange.init_producer_id(out)?,
         _ => {
             return Err(WireError::UnknownApi {
                 api_key: header.api_key,
@@ -218,6 +220,7 @@ impl Exchange<'_> {
         let served = |api: ApiKey| match api {
             ApiKey::Produce | ApiKey::ApiVersions | ApiKey::Metadata => true,
             ApiKey::CreateTopics | ApiKey::DeleteTopics | ApiKey::ListOffsets => true,
+            ApiKey::InitProducerId => true,
             ApiKey::Fetch => self.shared.topics.retain_bytes() > 0,
             _ => false,
         };
@@ -353,6 +356,12 @@ impl Exchange<'_> {
             })
             .collect();
         self.encode(out, &DeleteTopicsResponse::default().with_responses(responses))
+    }
+
+    /// Every producer is a new one: nothing here looks at sequences.
+    fn init_producer_id(&self, out: &mut BytesMut) -> Result<(), WireError> {
+        let id = ProducerId(fastrand::i64(0..));
+        self.encode(out, &InitProducerIdResponse::default().with_producer_id(id))
     }
 
     fn list_offsets(&self, body: &[u8], out: &mut BytesMut) -> Result<(), WireError> {

@@ -6,6 +6,7 @@ mod model;
 mod text;
 
 pub use files::{DISTRIBUTIONS, Export, Folder, load, stored, write_report, write_results};
+pub use html::sweep_page;
 pub use model::{
     AgainstLimit, Calibration, Curve, Floor, LeaderFacts, LimitFacts, PartitionFacts, Phase, TimelineRow,
 };
@@ -37,23 +38,25 @@ impl fmt::Display for RateText<'_> {
         } else {
             "evenly spaced"
         };
-        if profile.ramp > 0 {
-            write!(
-                out,
-                "from {} to {} in {}, ",
-                profile.from,
-                profile.to,
-                format_nanos(profile.ramp)
-            )?;
-        } else {
-            write!(out, "{}, ", profile.to)?;
+        for (index, stage) in profile.stages.iter().enumerate() {
+            if index > 0 {
+                out.write_str("then ")?;
+            }
+            if stage.from != stage.to {
+                write!(out, "from {} to ", stage.from)?;
+            }
+            write!(out, "{}", stage.to)?;
+            if stage.duration > 0 {
+                write!(out, " in {}", format_nanos(stage.duration))?;
+            }
+            out.write_str(", ")?;
         }
         write!(out, "{spacing} (open loop)")
     }
 }
 
 /// The version of the shape of `run.json`; it rises with every change that a reader could trip over.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The result of a run, as `run.json` holds it. Times are nanoseconds where the name says `_ns`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -136,11 +139,23 @@ pub struct LoadFacts {
     pub duration_seconds: f64,
     /// Seconds of warm-up.
     pub warm_up_seconds: f64,
-    /// Bytes of a value.
+    /// Bytes of a value, in the mean.
     pub record_bytes: usize,
-    /// The topic.
+    /// The sizes of values.
+    pub record_sizes: String,
+    /// The codec of batches.
+    pub compression: String,
+    /// How much of a value a compressor can do without.
+    pub compressibility: f64,
+    /// The keys of records.
+    pub keys: String,
+    /// Whether producers are idempotent.
+    pub idempotent: bool,
+    /// How many topics.
+    pub topics: usize,
+    /// The first topic.
     pub topic: String,
-    /// Its partitions.
+    /// Partitions of all topics together.
     pub partitions: usize,
     /// Sender threads.
     pub producers: u32,

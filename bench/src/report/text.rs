@@ -22,8 +22,13 @@ pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Res
     writeln!(out, "durable   {}", report.target.durability)?;
     writeln!(
         out,
-        "load      {}; {} partitions on {} broker(s), {} sender(s), {} consumer(s), acks {}, linger {}, batch {} B, window {}",
+        "load      {}; values of {}, keys {}, codec {}{}; {} topic(s), {} partitions on {} broker(s), {} sender(s), {} consumer(s), acks {}, linger {}, batch {} B, window {}",
         load.rate,
+        load.record_sizes,
+        load.keys,
+        load.compression,
+        if load.idempotent { ", idempotent" } else { "" },
+        load.topics,
         load.partitions,
         report.target.leaders,
         load.producers,

@@ -54,7 +54,7 @@ pub(super) fn measure_limits(folder: &Folder) -> Result<Limits, RunError> {
 }
 
 /// Records a second of the same load in a closed loop, against the broker at `bootstrap`.
-pub(super) fn find_peak(
+pub(crate) fn find_peak(
     args: &RunArgs,
     bootstrap: &str,
     folder: &Folder,
@@ -64,6 +64,7 @@ pub(super) fn find_peak(
         bootstrap_server: Some(bootstrap.to_owned()),
         topic: None,
         keep_topic: false,
+        start_at: None,
         warm_up: Some(PEAK_WARM_UP),
         duration: Some(PEAK_DURATION),
         ..closed_loop(args, folder, "peak")
@@ -119,6 +120,7 @@ pub(super) fn calibrate(
         broker_binary: None,
         broker_arg: Vec::new(),
         topic: None,
+        start_at: None,
         topic_config: Vec::new(),
         keep_topic: false,
         no_verify: true,

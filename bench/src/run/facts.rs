@@ -94,7 +94,7 @@ impl Run<'_> {
             verdict: Verdict::of(&facts),
             records,
             rates: Rates {
-                offered: plan.integrated.and_then(|_| rate(records.offered)),
+                offered: plan.integrated.as_ref().and_then(|_| rate(records.offered)),
                 achieved: rate(achieved),
             },
             latency: LatencyFacts {
@@ -183,8 +183,14 @@ impl Run<'_> {
             rate: RateText(&plan.rate).to_string(),
             duration_seconds: seconds,
             warm_up_seconds: plan.phases.warm_up as f64 / SECOND as f64,
-            record_bytes: plan.record_bytes,
-            topic: self.topic.clone(),
+            record_bytes: plan.sizes.mean().round() as usize,
+            record_sizes: plan.sizes.to_string(),
+            compression: plan.codec.name().to_owned(),
+            compressibility: plan.compressibility,
+            keys: self.args.keys.to_string(),
+            idempotent: plan.idempotent,
+            topics: plan.topics.len(),
+            topic: plan.topics[0].clone(),
             partitions: self.layout.partitions(),
             producers: plan.producers,
             consumers,
@@ -277,7 +283,7 @@ fn run_facts(
 
 /// The samples of all senders as seconds behind the schedule: backlogs add up, of the tool's lateness the worst sender counts.
 fn levels(plan: &LoadPlan, senders: &[SenderReport]) -> (Vec<LevelSample>, Vec<LevelSample>) {
-    let Some(rate) = plan.integrated else {
+    let Some(rate) = &plan.integrated else {
         return (Vec::new(), Vec::new());
     };
     let mut merged: BTreeMap<u64, (u64, Nanos)> = BTreeMap::new();
@@ -308,7 +314,7 @@ fn levels(plan: &LoadPlan, senders: &[SenderReport]) -> (Vec<LevelSample>, Vec<L
 /// How long the measured part really was: a limit of records or an interruption ends it early.
 fn measured_seconds(plan: &LoadPlan, senders: &[SenderReport], interrupted: bool, now: Nanos) -> f64 {
     let mut end = plan.phases.end;
-    match (plan.records, plan.integrated) {
+    match (plan.records, &plan.integrated) {
         (Some(records), Some(rate)) => end = end.min(rate.time_of(records as f64)),
         (Some(_), None) => {
             let last = senders.iter().map(|sender| sender.last_ack).max().unwrap_or(0);

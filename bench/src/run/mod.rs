@@ -5,11 +5,12 @@ mod facts;
 
 use crate::cli::RunArgs;
 use crate::client::blocking;
-use crate::client::{ClientError, Cluster, Pipe, TopicLayout};
+use crate::client::{ClientError, Cluster, Pipe, ProducerIdentity, TopicLayout};
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::consumer::{ConsumePlan, Consumer, ConsumerReport};
 use crate::exit::Exit;
 use crate::hiccup::HiccupMeter;
+use crate::keys::KeySpace;
 use crate::machine::Machine;
 use crate::report::{Folder, ReadBack, RunReport, write_report, write_results};
 use crate::schedule::RateSpec;
@@ -18,6 +19,7 @@ use crate::series::{IntervalPart, Recorder, Series};
 use crate::target::{ChildBroker, ChildKind, ChildOptions};
 use crate::verify::{Observed, Verification};
 use extras::Steps;
+pub(crate) use extras::find_peak;
 use facts::all_ledgers;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +76,7 @@ impl RunError {
         }
     }
 
-    fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         |source| Self::Io {
             what: what.into(),
             source,
@@ -98,6 +100,21 @@ pub fn run(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, Ru
     run_in(args, interrupted)
 }
 
+/// Starts a broker when none is named.
+pub(crate) fn start_broker(args: &RunArgs, folder: &Folder) -> Result<Option<ChildBroker>, RunError> {
+    if args.bootstrap_server.is_some() {
+        return Ok(None);
+    }
+    ChildBroker::start(&ChildOptions {
+        kind: args.broker,
+        binary: args.broker_binary.clone(),
+        arguments: args.broker_arg.clone(),
+        directory: folder.path().to_owned(),
+    })
+    .map(Some)
+    .map_err(RunError::Target)
+}
+
 /// The same, for runs within runs.
 fn run_in(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, RunError> {
     args.check().map_err(RunError::Usage)?;
@@ -111,18 +128,7 @@ fn run_in(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, Run
     } else {
         None
     };
-    let child = match &args.bootstrap_server {
-        Some(_) => None,
-        None => Some(
-            ChildBroker::start(&ChildOptions {
-                kind: args.broker,
-                binary: args.broker_binary.clone(),
-                arguments: args.broker_arg.clone(),
-                directory: folder.path().to_owned(),
-            })
-            .map_err(RunError::Target)?,
-        ),
-    };
+    let child = start_broker(&args, &folder)?;
     let bootstrap = match (&args.bootstrap_server, &child) {
         (Some(named), _) => named.clone(),
         (None, Some(child)) => child.bootstrap(),
@@ -157,7 +163,7 @@ fn run_in(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, Run
         write_report(&folder, &report)
             .map_err(RunError::io(format!("writing to {}", folder.path().display())))?;
     }
-    let exit = exit(&report);
+    let exit = exit_of(&report);
     Ok(Finished { report, folder, exit })
 }
 
@@ -168,8 +174,8 @@ struct Run<'a> {
     /// The process id of the broker that was started for this run.
     child: Option<u32>,
     cluster: Cluster,
-    topic: String,
-    created: bool,
+    /// Those of them that were created are deleted at the end.
+    created: Vec<String>,
     layout: TopicLayout,
     start_offsets: BTreeMap<i32, i64>,
     fetch_version: Option<i16>,
@@ -193,10 +199,19 @@ impl<'a> Run<'a> {
             .topic
             .clone()
             .unwrap_or_else(|| format!("strandline-bench-{run_id:08x}"));
-        let created = cluster.create_topic(&topic, args.partitions, &args.topic_config)?;
-        let layout = cluster.wait_for_leaders(&topic)?;
-        let start_offsets = cluster.end_offsets(&topic, &layout)?;
-        let durability = durability(args, cluster.flush_messages(&topic));
+        let topics: Vec<String> = match args.topics {
+            1 => vec![topic],
+            several => (0..several).map(|index| format!("{topic}-{index}")).collect(),
+        };
+        let mut created = Vec::new();
+        for topic in &topics {
+            if cluster.create_topic(topic, args.partitions, &args.topic_config)? {
+                created.push(topic.clone());
+            }
+        }
+        let layout = cluster.wait_for_leaders(&topics)?;
+        let start_offsets = cluster.end_offsets(&layout)?;
+        let durability = durability(args, cluster.flush_messages(&topics[0]));
         let fetch_version = cluster.fetch_version();
         let progress = Arc::new(Progress {
             interrupted: Arc::clone(interrupted),
@@ -207,7 +222,6 @@ impl<'a> Run<'a> {
             bootstrap,
             child,
             cluster,
-            topic,
             created,
             layout,
             start_offsets,
@@ -223,11 +237,18 @@ impl<'a> Run<'a> {
         let machine = Machine::look(folder.path());
         let mut pipes = Vec::new();
         for _ in 0..self.args.producers {
-            let opened: Result<Vec<Pipe>, ClientError> = self
+            let opened: Result<Vec<_>, ClientError> = self
                 .layout
                 .leaders
                 .keys()
-                .map(|address| Pipe::open(address, blocking::ANSWER_TIMEOUT))
+                .map(|address| {
+                    let identity = if self.args.idempotent {
+                        Some(ProducerIdentity::ask(address, blocking::ANSWER_TIMEOUT)?)
+                    } else {
+                        None
+                    };
+                    Ok((Pipe::open(address, blocking::ANSWER_TIMEOUT)?, identity))
+                })
                 .collect();
             pipes.push(opened?);
         }
@@ -267,10 +288,12 @@ impl<'a> Run<'a> {
             .map(|(after, before)| after.saturating_sub(before));
         write_results(folder, &report, &series)
             .map_err(RunError::io(format!("writing to {}", folder.path().display())))?;
-        if self.created && !self.args.keep_topic {
-            // The figures stand; the topic is named so that it can be deleted by hand.
-            if let Err(error) = self.cluster.delete_topic(&self.topic) {
-                eprintln!("topic {} was not deleted: {error}", self.topic);
+        if !self.args.keep_topic {
+            for topic in &self.created {
+                // The figures stand; the topic is named so that it can be deleted by hand.
+                if let Err(error) = self.cluster.delete_topic(topic) {
+                    eprintln!("topic {topic} was not deleted: {error}");
+                }
             }
         }
         Ok(report)
@@ -281,17 +304,22 @@ impl<'a> Run<'a> {
         let phases = args.phases();
         Ok(LoadPlan {
             clock: self.clock,
-            start: self.clock.now() + LEAD,
+            start: self.start()?,
             phases,
             rate: args.rate.clone(),
-            integrated: args.rate.integrated(args.record_size),
+            integrated: args.rate.integrated(args.record_size.mean()),
             records: args.num_records,
-            record_bytes: args.record_size,
+            sizes: args.record_size.clone(),
+            compressibility: args.compressibility,
+            codec: args.compression_type,
+            idempotent: args.idempotent,
+            keys: KeySpace::new(args.keys, self.layout.each.unsigned_abs()),
             batch_bytes: args.batch,
             linger: args.linger(),
             window: usize::from(args.window),
             acks: args.acks,
-            topic: self.topic.clone(),
+            topics: self.layout.topics.clone(),
+            partitions: self.layout.each,
             run: self.run_id,
             seed: args.seed,
             producers: args.producers,
@@ -302,13 +330,27 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// When the schedule begins: soon, or when it was asked to.
+    fn start(&self) -> Result<Nanos, RunError> {
+        let soon = self.clock.now() + LEAD;
+        let Some(start) = self.args.start_at else {
+            return Ok(soon);
+        };
+        match self.clock.at_wall_time(start) {
+            Some(at) if at >= soon => Ok(at),
+            _ => Err(RunError::Usage(
+                "--start-at has passed, or passed while the run was being set up".to_owned(),
+            )),
+        }
+    }
+
     /// `None` when nothing shall or can be read.
     fn consume_plan(&self, plan: &LoadPlan) -> Option<Arc<ConsumePlan>> {
         let fetch_version = self.fetch_version.filter(|_| !self.args.no_verify)?;
         Some(Arc::new(ConsumePlan {
             clock: self.clock,
             start: plan.start,
-            topic: self.topic.clone(),
+            layout: self.layout.clone(),
             run: self.run_id,
             fetch_version,
             end_offsets: OnceLock::new(),
@@ -326,13 +368,7 @@ impl<'a> Run<'a> {
         let mut threads = Vec::new();
         for index in 0..count {
             let recorder = parts.map(|parts| Recorder::new(plan.phases, parts.clone()));
-            let consumer = Consumer::new(
-                consume_plan,
-                &self.layout,
-                (index, count),
-                recorder,
-                &self.progress,
-            );
+            let consumer = Consumer::new(consume_plan, (index, count), recorder, &self.progress);
             let thread = std::thread::Builder::new().name(format!("consumer-{index}"));
             threads.push(
                 thread
@@ -347,7 +383,7 @@ impl<'a> Run<'a> {
     fn run_senders(
         &self,
         plan: &Arc<LoadPlan>,
-        pipes: Vec<Vec<Pipe>>,
+        pipes: Vec<Vec<(Pipe, Option<ProducerIdentity>)>>,
         parts: &mpsc::Sender<IntervalPart>,
     ) -> Result<Vec<SenderReport>, RunError> {
         let (done, finished) = mpsc::channel();
@@ -383,7 +419,9 @@ impl<'a> Run<'a> {
         let acknowledged = self.progress.acknowledged.load(Ordering::Relaxed);
         if !self.args.quiet && !self.args.json {
             let at = self.clock.now().saturating_sub(plan.start);
-            let phase = if at < plan.phases.warm_up {
+            let phase = if self.clock.now() < plan.start {
+                "waiting"
+            } else if at < plan.phases.warm_up {
                 "warm-up"
             } else if at < plan.phases.end {
                 "measuring"
@@ -415,7 +453,7 @@ impl<'a> Run<'a> {
             };
             return (None, Some(why.to_owned()), None);
         };
-        let ends = self.cluster.end_offsets(&self.topic, &self.layout);
+        let ends = self.cluster.end_offsets(&self.layout);
         let (ends, mut note) = match ends {
             Ok(ends) => (ends, None),
             Err(error) => (
@@ -452,7 +490,7 @@ impl<'a> Run<'a> {
             consumers: readers,
             records,
             seconds,
-            bytes_per_second: records as f64 * self.args.record_size as f64 / seconds,
+            bytes_per_second: records as f64 * self.args.record_size.mean() / seconds,
         });
         (Some(observed), note, read_back)
     }
@@ -467,8 +505,8 @@ fn cpu_ns_of(pid: u32) -> Option<u64> {
     Some(ticks * (SECOND / TICKS_A_SECOND))
 }
 
-/// The worst of what holds.
-fn exit(report: &RunReport) -> Exit {
+/// How a process with this result exits: the worst of what holds.
+pub fn exit_of(report: &RunReport) -> Exit {
     let incomplete = report
         .verification_note
         .as_ref()

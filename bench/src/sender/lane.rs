@@ -3,7 +3,7 @@
 use super::measure::Meter;
 use super::plan::LoadPlan;
 use super::stream::{Filler, Sealed, Stream};
-use crate::client::{CLIENT_ID, Pipe};
+use crate::client::{CLIENT_ID, Pipe, ProducerIdentity};
 use crate::clock::Nanos;
 use crate::histogram::Latencies;
 use bytes::BytesMut;
@@ -54,6 +54,8 @@ struct Requests {
     room_since: Nanos,
     /// Of the measured requests: answer minus submission.
     service: Latencies,
+    /// Under which id batches are sent; `None` for batches without sequences.
+    identity: Option<ProducerIdentity>,
 }
 
 struct InFlight {
@@ -65,7 +67,12 @@ struct InFlight {
 
 impl Lane {
     /// A lane over `pipe`, which leads to `address`; `streams` are in the order of their partitions.
-    pub(super) fn new(address: &str, pipe: Pipe, streams: Vec<Stream>) -> Self {
+    pub(super) fn new(
+        address: &str,
+        pipe: Pipe,
+        identity: Option<ProducerIdentity>,
+        streams: Vec<Stream>,
+    ) -> Self {
         let requests = Requests {
             streams,
             first_stream: 0,
@@ -73,6 +80,7 @@ impl Lane {
             next_correlation_id: 0,
             room_since: 0,
             service: Latencies::default(),
+            identity,
         };
         Self {
             address: address.to_owned(),
@@ -113,7 +121,7 @@ impl Lane {
     /// Submits what is due and fits the window, but only a few requests in one turn.
     pub(super) fn submit(&mut self, filler: &mut Filler<'_>, meter: &mut Meter) {
         let plan = filler.plan;
-        self.reconnect(plan.clock.now());
+        self.reconnect(plan.clock.now(), plan);
         let closed_loop = plan.integrated.is_none();
         for _ in 0..REQUESTS_A_TURN {
             let now = plan.clock.now();
@@ -220,9 +228,25 @@ impl Lane {
         }
     }
 
-    fn reconnect(&mut self, now: Nanos) {
+    fn reconnect(&mut self, now: Nanos, plan: &LoadPlan) {
         if self.pipe.is_some() || now < self.reconnect_at {
             return;
+        }
+        if plan.idempotent {
+            // What was in flight is lost to its sequence: a new id starts another one, as a restarted producer does.
+            match ProducerIdentity::ask(&self.address, RECONNECT_TIMEOUT) {
+                Ok(identity) => {
+                    self.requests.identity = Some(identity);
+                    self.requests
+                        .streams
+                        .iter_mut()
+                        .for_each(Stream::restart_producer_sequence);
+                }
+                Err(_) => {
+                    self.reconnect_at = plan.clock.now() + RECONNECT_AFTER;
+                    return;
+                }
+            }
         }
         match Pipe::open(&self.address, RECONNECT_TIMEOUT) {
             Ok(pipe) => {
@@ -256,7 +280,7 @@ impl Lane {
 impl Requests {
     /// Takes the ready batches for one request, one a partition.
     fn gather(&mut self, now: Nanos, plan: &LoadPlan) -> Vec<(usize, Sealed)> {
-        self.take(|stream| {
+        self.take(plan, |stream| {
             if stream.is_ready(now, plan) {
                 Some(stream.open_bytes())
             } else {
@@ -270,14 +294,18 @@ impl Requests {
         if now < filler.plan.start || now >= filler.plan.start + filler.plan.phases.end {
             return Vec::new();
         }
-        self.take(|stream| {
+        self.take(filler.plan, |stream| {
             stream.fill(now, filler);
             Some(stream.open_bytes()).filter(|_| !stream.is_empty())
         })
     }
 
     /// Seals the batches whose size `ready` tells, going round, until a request is full.
-    fn take(&mut self, mut ready: impl FnMut(&mut Stream) -> Option<usize>) -> Vec<(usize, Sealed)> {
+    fn take(
+        &mut self,
+        plan: &LoadPlan,
+        mut ready: impl FnMut(&mut Stream) -> Option<usize>,
+    ) -> Vec<(usize, Sealed)> {
         let count = self.streams.len();
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -291,7 +319,7 @@ impl Requests {
                 break;
             }
             bytes += size;
-            taken.push((at, self.streams[at].seal()));
+            taken.push((at, self.streams[at].seal(plan.codec, self.identity)));
         }
         taken.sort_unstable_by_key(|(stream, _)| *stream);
         taken
@@ -304,11 +332,17 @@ impl Requests {
         batches: &[(usize, Sealed)],
         plan: &LoadPlan,
     ) -> Result<(), WireError> {
-        let mut topics = Grouped::with_capacity(1, batches.len());
-        topics.begin(TopicRef::Name(&plan.topic));
+        let mut topics = Grouped::with_capacity(plan.topics.len(), batches.len());
+        let mut current = None;
         for (stream, batch) in batches {
+            // Streams are in the order of their partitions, and so by topic.
+            let (topic, index) = plan.place(self.streams[*stream].partition);
+            if current != Some(topic) {
+                current = Some(topic);
+                topics.begin(TopicRef::Name(&plan.topics[topic]));
+            }
             topics.push(ProducePartition {
-                index: self.streams[*stream].partition,
+                index,
                 records: Some(&batch.bytes),
             });
         }
@@ -355,13 +389,29 @@ impl Requests {
             self.room_since = now;
         }
         let mut answered = vec![None; request.batches.len()];
-        for partition in response.topics.items() {
-            let at = request
-                .batches
-                .binary_search_by_key(&partition.index, |(stream, _)| self.streams[*stream].partition)
-                .map_err(|_| format!("an answer for partition {}, which was not asked", partition.index))?;
-            answered[at] = Some(partition.error_code);
+        for (topic, partitions) in response.topics.iter() {
+            let topic = match topic {
+                TopicRef::Name(name) => plan.topics.iter().position(|asked| asked == name),
+                TopicRef::Id(_) => None,
+            };
+            for partition in partitions {
+                let at = topic.and_then(|topic| {
+                    let number = topic as i32 * plan.partitions + partition.index;
+                    request
+                        .batches
+                        .binary_search_by_key(&number, |(stream, _)| self.streams[*stream].partition)
+                        .ok()
+                });
+                let Some(at) = at else {
+                    return Err(format!(
+                        "an answer for partition {}, which was not asked",
+                        partition.index
+                    ));
+                };
+                answered[at] = Some(partition.error_code);
+            }
         }
+        let mut refusal = None;
         if plan
             .phases
             .is_measured(request.submitted.saturating_sub(plan.start))
@@ -377,10 +427,16 @@ impl Requests {
                 }
                 refused => {
                     stream.ledger.not_acknowledged(batch.sequences.clone());
-                    meter.failed(batch, refused.map_or("not in the answer", ErrorCode::name), plan);
+                    let why = refused.map_or("not in the answer", ErrorCode::name);
+                    meter.failed(batch, why, plan);
+                    refusal = Some(why);
                 }
             }
         }
-        Ok(())
+        match refusal {
+            // The sequence of that partition is broken; the lane starts another one.
+            Some(why) if self.identity.is_some() => Err(format!("refused: {why}")),
+            _ => Ok(()),
+        }
     }
 }

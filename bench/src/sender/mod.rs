@@ -12,11 +12,11 @@ mod stream;
 pub use measure::{SAMPLE_EVERY, Sample, SenderReport};
 pub use plan::{LoadPlan, Progress};
 
-use crate::client::{Pipe, TopicLayout};
+use crate::client::{Pipe, ProducerIdentity, TopicLayout};
 use crate::clock::{Nanos, SECOND};
 use crate::payload::BodyPool;
 use crate::pin;
-use crate::schedule::StreamPosition;
+use crate::schedule::{Portion, StreamPosition};
 use crate::series::Recorder;
 use crate::verify::SequenceId;
 use lane::Lane;
@@ -46,31 +46,27 @@ impl Sender {
         plan: &Arc<LoadPlan>,
         index: u32,
         layout: &TopicLayout,
-        pipes: Vec<Pipe>,
+        pipes: Vec<(Pipe, Option<ProducerIdentity>)>,
         recorder: Recorder,
         progress: &Arc<Progress>,
     ) -> Self {
         let of = u64::from(plan.producers) * layout.partitions() as u64;
         let mut lanes = Vec::with_capacity(layout.leaders.len());
-        for ((address, partitions), pipe) in layout.leaders.iter().zip(pipes) {
+        for ((address, partitions), (pipe, identity)) in layout.leaders.iter().zip(pipes) {
             let mut partitions = partitions.clone();
             partitions.sort_unstable();
             let streams = partitions
                 .into_iter()
-                .map(|partition| {
-                    let position =
-                        u64::from(partition.unsigned_abs()) * u64::from(plan.producers) + u64::from(index);
-                    Stream::new(plan, partition, StreamPosition { index: position, of })
-                })
+                .map(|partition| Stream::new(plan, partition, position(plan, partition, index, of)))
                 .collect();
-            lanes.push(Lane::new(address, pipe, streams));
+            lanes.push(Lane::new(address, pipe, identity, streams));
         }
         Self {
             plan: Arc::clone(plan),
             index,
             lanes,
             meter: Meter::new(recorder, Arc::clone(progress)),
-            pool: BodyPool::new(plan.record_bytes, plan.seed),
+            pool: BodyPool::new(plan.sizes.max(), plan.compressibility, plan.seed),
             progress: Arc::clone(progress),
             spin: if pin::may_spin() { SPIN } else { 0 },
             readiness: Vec::new(),
@@ -83,7 +79,7 @@ impl Sender {
         pin::precise_timers();
         let plan = Arc::clone(&self.plan);
         let end = plan.start + plan.phases.end;
-        let mut scratch = vec![0; plan.record_bytes];
+        let mut scratch = vec![0; plan.sizes.max()];
         let mut give_up = None;
         loop {
             let now = plan.clock.now();
@@ -214,6 +210,26 @@ impl Sender {
         self.meter.report.cpu_ns = thread_cpu_ns();
         self.meter.report
     }
+}
+
+/// Which of all streams the one of `sender` to `partition` is.
+fn position(plan: &LoadPlan, partition: i32, sender: u32, of: u64) -> StreamPosition {
+    let index = u64::from(partition.unsigned_abs()) * u64::from(plan.producers) + u64::from(sender);
+    let portion = plan.keys.as_ref().map(|keys| {
+        let whole = keys
+            .partition((partition % plan.partitions).unsigned_abs() as usize)
+            .portion();
+        // Topics and senders share evenly: each topic has its stretch, in it each partition, in that each sender.
+        let topics = plan.topics.len() as f64;
+        let topic = f64::from(partition / plan.partitions);
+        let each = (whole.to - whole.from) / f64::from(plan.producers);
+        let from = whole.from + each * f64::from(sender);
+        Portion {
+            from: (topic + from) / topics,
+            to: (topic + from + each) / topics,
+        }
+    });
+    StreamPosition { index, of, portion }
 }
 
 /// CPU time that the calling thread has used.

@@ -1,10 +1,13 @@
 //! What all senders of a run have in common.
 
 use crate::clock::{Clock, Nanos};
+use crate::keys::KeySpace;
 use crate::schedule::{IntegratedRate, RateSpec};
 use crate::series::Phases;
+use crate::sizes::Sizes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use strandline_wire::batch::Codec;
 
 /// The load of a run.
 #[derive(Clone, Debug)]
@@ -21,8 +24,16 @@ pub struct LoadPlan {
     pub integrated: Option<IntegratedRate>,
     /// The most records to send in all.
     pub records: Option<u64>,
-    /// Bytes of a record's value.
-    pub record_bytes: usize,
+    /// Bytes of records' values.
+    pub sizes: Sizes,
+    /// The share of a value that a compressor can do without.
+    pub compressibility: f64,
+    /// The codec of batches.
+    pub codec: Codec,
+    /// Whether each connection has a producer id and its batches sequences.
+    pub idempotent: bool,
+    /// The keys of records.
+    pub keys: Option<KeySpace>,
     /// Bytes at which a batch is full.
     pub batch_bytes: usize,
     /// How long a batch may wait for more records.
@@ -31,8 +42,10 @@ pub struct LoadPlan {
     pub window: usize,
     /// 0, 1, or -1 for all.
     pub acks: i16,
-    /// The topic.
-    pub topic: String,
+    /// The topics, each with [`Self::partitions`]; a partition's number counts on through all of them.
+    pub topics: Vec<String>,
+    /// Partitions of each topic.
+    pub partitions: i32,
     /// Tells this run's records from those of others.
     pub run: u32,
     /// Seeds payloads and Poisson gaps.
@@ -47,6 +60,16 @@ pub struct LoadPlan {
     pub answer_timeout: Nanos,
     /// How long after the end an acknowledgement still counts as in time: what is in flight at the end is no shortfall.
     pub grace: Nanos,
+}
+
+impl LoadPlan {
+    /// The topic (its place in [`Self::topics`]) and the partition in it, of a partition that is counted through all topics.
+    pub fn place(&self, partition: i32) -> (usize, i32) {
+        (
+            (partition / self.partitions).unsigned_abs() as usize,
+            partition % self.partitions,
+        )
+    }
 }
 
 /// What the senders show while they run, and how they are told to stop.

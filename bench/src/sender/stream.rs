@@ -1,15 +1,19 @@
 //! One sender's records to one partition: what is due, the batch being filled, and the ledger.
 
 use super::plan::LoadPlan;
+use crate::client::ProducerIdentity;
 use crate::clock::Nanos;
+use crate::keys::PartitionKeys;
 use crate::payload::{BodyPool, PayloadHeader};
 use crate::schedule::{Arrivals, StreamPosition, share};
 use crate::verify::Ledger;
 use std::ops::Range;
-use strandline_wire::batch::{BatchBuilder, HEADER_SIZE};
+use std::sync::Arc;
+use strandline_wire::batch::{BatchBuilder, Codec, HEADER_SIZE};
 
-/// The most that a record adds to its value: length, attributes, deltas, key length, value length, header count.
-const RECORD_OVERHEAD_MAX: usize = 21;
+/// The most that a record adds to its value: length, attributes, deltas, key length, a key of eight bytes, value length, header
+/// count.
+const RECORD_OVERHEAD_MAX: usize = 29;
 
 /// A stream without anything due.
 const NEVER: Nanos = Nanos::MAX;
@@ -31,7 +35,14 @@ pub(super) struct Stream {
     intended: Vec<Nanos>,
     last_ack: Nanos,
     longest_gap: Nanos,
-    record_bytes: u64,
+    keys: Option<Arc<PartitionKeys>>,
+    random: fastrand::Rng,
+    /// The size of the next value.
+    next_size: usize,
+    /// Bytes of the values in the batch.
+    value_bytes: u64,
+    /// Records sent under the producer id that is in use.
+    producer_sequence: i32,
     /// Records acknowledged in the measured part.
     acknowledged: u64,
 }
@@ -57,7 +68,12 @@ pub(super) struct Filler<'a> {
 
 impl Stream {
     pub(super) fn new(plan: &LoadPlan, partition: i32, position: StreamPosition) -> Self {
-        let arrivals = plan.integrated.map(|rate| {
+        let keys = plan
+            .keys
+            .as_ref()
+            .map(|space| space.partition((partition % plan.partitions).unsigned_abs() as usize));
+        let mut random = fastrand::Rng::with_seed(plan.seed ^ (position.index << 20 | 0x5eed));
+        let arrivals = plan.integrated.clone().map(|rate| {
             Arrivals::new(
                 &plan.rate,
                 rate,
@@ -74,12 +90,16 @@ impl Stream {
             next_due: NEVER,
             closed_loop_left: share(plan.records, position),
             next_sequence: 0,
-            builder: BatchBuilder::new(),
+            builder: BatchBuilder::new().compression(plan.codec),
             last_size: 0,
             intended: Vec::new(),
             last_ack: plan.start,
             longest_gap: 0,
-            record_bytes: plan.record_bytes as u64,
+            keys,
+            next_size: plan.sizes.draw(&mut random),
+            random,
+            value_bytes: 0,
+            producer_sequence: 0,
             acknowledged: 0,
         };
         stream.find_next(plan.start);
@@ -128,8 +148,16 @@ impl Stream {
         if self.builder.record_count() == 0 {
             self.builder.reserve(self.last_size);
         }
-        filler.pool.fill(&header, filler.scratch);
-        self.builder.record(timestamp, None, Some(filler.scratch));
+        let value = &mut filler.scratch[..self.next_size];
+        filler.pool.fill(&header, value);
+        let key = self
+            .keys
+            .as_ref()
+            .map(|keys| keys.key(self.next_sequence, &mut self.random));
+        self.builder
+            .record(timestamp, key.as_ref().map(<[u8; 8]>::as_slice), Some(value));
+        self.value_bytes += self.next_size as u64;
+        self.next_size = filler.plan.sizes.draw(&mut self.random);
         self.intended.push(intended);
         self.next_sequence += 1;
     }
@@ -137,8 +165,7 @@ impl Stream {
     /// Whether one more record would make the batch larger than it may be. A batch holds at least one.
     fn is_full(&self, plan: &LoadPlan) -> bool {
         !self.intended.is_empty()
-            && self.builder.size().max(HEADER_SIZE) + plan.record_bytes + RECORD_OVERHEAD_MAX
-                > plan.batch_bytes
+            && self.builder.size().max(HEADER_SIZE) + self.next_size + RECORD_OVERHEAD_MAX > plan.batch_bytes
     }
 
     /// Whether the batch is to be sent: it is full, or its first record has lingered, or no other will come.
@@ -160,13 +187,26 @@ impl Stream {
         self.builder.size()
     }
 
-    /// Takes the batch; the ledger counts its records as submitted.
-    pub(super) fn seal(&mut self) -> Sealed {
+    /// A new producer id counts its records from 0.
+    pub(super) fn restart_producer_sequence(&mut self) {
+        self.producer_sequence = 0;
+    }
+
+    /// Takes the batch, under `identity` if it is to have sequences; the ledger counts its records as submitted.
+    pub(super) fn seal(&mut self, codec: Codec, identity: Option<ProducerIdentity>) -> Sealed {
         // The next batch will hold about as many.
         let next = Vec::with_capacity(self.intended.len());
         let intended = std::mem::replace(&mut self.intended, next);
         self.last_size = self.builder.size();
-        let bytes = std::mem::take(&mut self.builder)
+        let next = BatchBuilder::new().compression(codec);
+        let mut builder = std::mem::replace(&mut self.builder, next);
+        if let Some(identity) = identity {
+            builder = builder.producer(identity.id, identity.epoch, self.producer_sequence);
+            // Sequences start again after the largest, as Kafka's do.
+            let count = intended.len() as i64;
+            self.producer_sequence = (i64::from(self.producer_sequence) + count).rem_euclid(1 << 31) as i32;
+        }
+        let bytes = builder
             .finish()
             .expect("a ready batch has a record, and the command line bounds its size");
         let count = intended.len() as u64;
@@ -174,7 +214,7 @@ impl Stream {
         Sealed {
             bytes,
             sequences: self.next_sequence - count..self.next_sequence,
-            value_bytes: intended.len() as u64 * self.record_bytes,
+            value_bytes: std::mem::take(&mut self.value_bytes),
             intended,
         }
     }

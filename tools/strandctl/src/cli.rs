@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::doctor::host::cpu_list;
+use crate::failure::Failure;
 use crate::offset_spec::{OffsetSpec, parse_duration_ms, parse_moment_ms};
 
 /// Look at and operate a Kafka-compatible cluster.
@@ -66,6 +68,57 @@ pub enum Command {
     /// Read Strandline's log on disk, without a broker and without changing it
     #[command(subcommand)]
     Log(LogCommand),
+    /// Check whether this machine is ready for a broker
+    Doctor(DoctorArgs),
+    /// Set right what doctor found and a file of the kernel sets; it can be put back
+    Tune(TuneArgs),
+}
+
+/// `strandctl doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// The folder that holds, or will hold, the broker's data
+    #[arg(long, default_value = "data", value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// The CPUs that shards run on, for example 2-7 [default: all]
+    #[arg(long, value_name = "LIST")]
+    pub shard_cpus: Option<String>,
+}
+
+impl DoctorArgs {
+    /// The CPUs that shards run on; empty for all.
+    pub fn shard_cpus(&self) -> Result<Vec<usize>, Failure> {
+        let Some(list) = &self.shard_cpus else {
+            return Ok(Vec::new());
+        };
+        let cpus = cpu_list(list);
+        if cpus.is_empty() {
+            return Err(Failure::usage(format!(
+                "`{list}` is no list of CPUs such as 0-3,8"
+            )));
+        }
+        Ok(cpus)
+    }
+}
+
+/// `strandctl tune`
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// The folder that holds, or will hold, the broker's data
+    #[arg(long, default_value = "data", value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// Only show what would be written
+    #[arg(long, conflicts_with_all = ["revert", "output_script"])]
+    pub dry_run: bool,
+    /// Write a script that does it, for every start of the machine, and change nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "revert")]
+    pub output_script: Option<PathBuf>,
+    /// Put back what was there before the first tuning
+    #[arg(long)]
+    pub revert: bool,
+    /// Where what was there before is kept
+    #[arg(long, default_value = "/var/lib/strandline/tune.json", value_name = "FILE")]
+    pub state: PathBuf,
 }
 
 /// `strandctl topic ...`

@@ -1,17 +1,18 @@
 //! `strandctl`: the command line for operators, of Strandline and of any Kafka-compatible broker from Kafka 2.8 on.
 //!
 //! Map: [`cli`] is what can be typed; [`commands`] has a module a verb; [`client`] is a small blocking Kafka client on
-//! `std::net`; [`log_files`] reads Strandline's log on disk; [`client_config`] the client properties; [`failure`] and [`remedy`] what is told when something fails;
+//! `std::net`; [`log_files`] reads Strandline's log on disk; [`client_config`] the client properties; [`doctor`] looks at this machine; [`failure`] and [`remedy`] what is told when something fails;
 //! the rest are the parts of `produce` and `consume` that are worth a name.
 //!
 //! Invariants: answers go to stdout, everything else to stderr; nothing destructive happens unasked; `log` verbs never
-//! write to a data directory. This crate never joins a group and never runs as a service.
+//! write to a data directory; `doctor` changes nothing, and `tune` nothing that it cannot put back. This crate never joins a group and never runs as a service.
 
 pub mod cli;
 pub mod client;
 pub mod client_config;
 pub mod commands;
 pub mod confirm;
+pub mod doctor;
 pub mod failure;
 pub mod lines;
 pub mod log_files;
@@ -50,6 +51,8 @@ pub fn run(cli: &Cli) -> Result<(), Failure> {
     let config = ClientConfig::from_options(&cli.global)?;
     let mut output = Output::stdout(cli.global.json);
     match &cli.command {
+        Command::Doctor(arguments) => doctor::run(arguments, &mut output),
+        Command::Tune(arguments) => doctor::tune::run(arguments, &mut output),
         Command::Topic(TopicCommand::Create(arguments)) => {
             commands::topic::create(&config, arguments, &mut output)
         }

@@ -1,6 +1,9 @@
 //! The report as one page that needs nothing else: no script, no font, no network.
 
 mod svg;
+mod sweep;
+
+pub use sweep::sweep_page;
 
 use super::{Phase, RunReport, TimelineRow};
 use crate::histogram::Summary;
@@ -113,13 +116,17 @@ fn headline(out: &mut String, report: &RunReport) {
             (
                 "topology",
                 format!(
-                    "{} partitions on {} brokers, {} senders, {} consumers, {} B records, acks {}",
+                    "{} topics, {} partitions on {} brokers, {} senders, {} consumers, values of {}, keys {}, codec {}, acks {}{}",
+                    load.topics,
                     load.partitions,
                     report.target.leaders,
                     load.producers,
                     load.consumers,
-                    load.record_bytes,
-                    load.acks
+                    load.record_sizes,
+                    load.keys,
+                    load.compression,
+                    load.acks,
+                    if load.idempotent { ", idempotent" } else { "" }
                 ),
             ),
             (
