@@ -110,9 +110,9 @@ fn members_and_states_have_their_views() {
     let members = run(&cluster, &["describe", "busy", "--members"]).succeeded();
     let right = "\
 group busy  classic  Stable  assignor range  2 members
-MEMBER  INSTANCE  HOST       CLIENT  ASSIGNMENT
-m-1     static    127.0.0.1  app     t:0
-m-2     static    127.0.0.1  app     t:1
+MEMBER  INSTANCE  HOST       CLIENT  EPOCH  ASSIGNMENT
+m-1     static    127.0.0.1  app     -      t:0
+m-2     static    127.0.0.1  app     -      t:1
 ";
     assert_eq!(members.stdout, right);
     let members = run(&cluster, &["describe", "busy", "--members", "--json"])
@@ -127,6 +127,47 @@ busy   classic  Stable  range     2
 idle!  classic  Empty   -         0
 ";
     assert_eq!(states.stdout, right);
+}
+
+#[test]
+fn groups_of_the_consumer_protocol_are_described_by_their_own_api() {
+    let cluster = cluster();
+    cluster.state().groups.get_mut("busy").unwrap().is_new = true;
+    cluster.state().groups.get_mut("busy").unwrap().members[0].3 = vec![0, 1];
+    let members = run(&cluster, &["describe", "busy", "idle!", "--members"]).succeeded();
+    let right = "\
+group busy  consumer  Reconciling  assignor uniform  epoch 7  2 members
+MEMBER  INSTANCE  HOST       CLIENT  EPOCH  ASSIGNMENT
+m-1     -         127.0.0.1  app     6      t:0, to be t:0,1
+m-2     -         127.0.0.1  app     6      t:1
+
+group idle!  classic  Empty  0 members
+";
+    assert_eq!(members.stdout, right);
+    let described = run(&cluster, &["describe", "busy", "--members", "--json"])
+        .succeeded()
+        .json();
+    let member = json!({
+        "member": "m-1", "instance_id": null, "client_id": "app", "host": "127.0.0.1", "assignment": {"t": [0]},
+        "epoch": 6, "target_assignment": {"t": [0, 1]}, "subscribed_topics": ["t"], "subscribed_pattern": null,
+        "protocol": "consumer",
+    });
+    assert_eq!(described[0][0]["members"][0], member);
+    assert_eq!(
+        (&described[0][0]["epoch"], &described[0][0]["assignment_epoch"]),
+        (&json!(7), &json!(7))
+    );
+    let offsets = run(&cluster, &["describe", "busy", "--json"]).succeeded().json();
+    assert_eq!(offsets[0][0]["partitions"][0]["member"], "m-1");
+    let refused = run(
+        &cluster,
+        &["reset-offsets", "busy", "--all-topics", "--to-earliest"],
+    );
+    assert!(
+        refused.stderr.contains("it has 2 members and is Reconciling"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

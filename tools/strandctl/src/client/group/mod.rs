@@ -14,7 +14,7 @@ use strandline_wire::ErrorCode;
 use strandline_wire::messages::{DeleteGroupsRequest, GroupId, ListGroupsRequest};
 use strandline_wire::protocol::StrBytes;
 
-pub use describe::{GroupDescription, Member};
+pub use describe::{ConsumerMember, Epochs, GroupDescription, Member};
 pub use offsets::{Committed, Position, PositionResults};
 
 use super::metadata::Topics;
@@ -22,6 +22,8 @@ use super::{BrokerId, Client, ClientError, NamedResults, Retry, check};
 
 /// The type of groups of the classic protocol, as ListGroups names it.
 pub const CLASSIC: &str = "classic";
+/// The type of groups of the consumer protocol (KIP-848).
+pub const CONSUMER: &str = "consumer";
 
 /// Partitions by topic.
 pub type Partitions = BTreeMap<String, Vec<i32>>;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::ends::{Ends, lag};
 use super::{split, unique};
 use crate::cli::GroupDescribeArgs;
-use crate::client::group::{Committed, GroupDescription, Member, Partitions, Position};
+use crate::client::group::{Committed, ConsumerMember, GroupDescription, Member, Partitions, Position};
 use crate::client::{Client, NamedResults};
 use crate::client_config::ClientConfig;
 use crate::commands::sum_up;
@@ -21,6 +21,11 @@ struct Described {
     state: String,
     protocol_type: String,
     assignor: String,
+    /// The next two are of groups of the consumer protocol alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epoch: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assignment_epoch: Option<i32>,
     /// How many.
     member_count: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,6 +59,19 @@ struct MemberRow {
     host: String,
     /// Null where the protocol is not the consumers' own.
     assignment: Option<Partitions>,
+    #[serde(flatten)]
+    consumer: Option<ConsumerRow>,
+}
+
+/// What a group of the consumer protocol knows of a member.
+#[derive(Serialize)]
+struct ConsumerRow {
+    epoch: i32,
+    target_assignment: Partitions,
+    subscribed_topics: Vec<String>,
+    subscribed_pattern: Option<String>,
+    /// Null where the broker does not tell.
+    protocol: Option<&'static str>,
 }
 
 /// `strandctl group describe`
@@ -113,6 +131,8 @@ fn heading(group: &GroupDescription) -> Described {
         state: group.state.clone(),
         protocol_type: group.protocol_type.clone(),
         assignor: group.assignor.clone(),
+        epoch: group.epochs.map(|epochs| epochs.group),
+        assignment_epoch: group.epochs.map(|epochs| epochs.assignment),
         member_count: group.members.len(),
         partitions: None,
         members: None,
@@ -126,10 +146,21 @@ fn with_members(group: &GroupDescription) -> Described {
         client_id: member.client_id.clone(),
         host: member.host.clone(),
         assignment: member.assignment.clone(),
+        consumer: member.consumer.as_ref().map(consumer_row),
     };
     Described {
         members: Some(group.members.iter().map(row).collect()),
         ..heading(group)
+    }
+}
+
+fn consumer_row(member: &ConsumerMember) -> ConsumerRow {
+    ConsumerRow {
+        epoch: member.epoch,
+        target_assignment: member.target.clone(),
+        subscribed_topics: member.topics.clone(),
+        subscribed_pattern: member.pattern.clone(),
+        protocol: member.protocol,
     }
 }
 
@@ -215,6 +246,9 @@ fn print(group: &Described, output: &mut Output) -> Result<(), Failure> {
     if !group.assignor.is_empty() {
         line.push_str(&format!("  assignor {}", printable(&group.assignor)));
     }
+    if let Some(epoch) = group.epoch {
+        line.push_str(&format!("  epoch {epoch}"));
+    }
     output.line(format_args!(
         "{line}  {}",
         count(group.member_count as u64, "member")
@@ -280,11 +314,31 @@ fn print_members(members: &[MemberRow], output: &mut Output) -> Result<(), Failu
                 .into_owned(),
             printable(&member.host).into_owned(),
             printable(&member.client_id).into_owned(),
-            member.assignment.as_ref().map_or("?".to_owned(), owned_text),
+            member
+                .consumer
+                .as_ref()
+                .map_or("-".to_owned(), |consumer| consumer.epoch.to_string()),
+            assignment_text(member),
         ]
     };
     let rows: Vec<_> = members.iter().map(row).collect();
-    output.table(["MEMBER", "INSTANCE", "HOST", "CLIENT", "ASSIGNMENT"], &rows)
+    output.table(
+        ["MEMBER", "INSTANCE", "HOST", "CLIENT", "EPOCH", "ASSIGNMENT"],
+        &rows,
+    )
+}
+
+/// What a member owns; and what it shall own, while that is something else.
+fn assignment_text(member: &MemberRow) -> String {
+    let owned = member.assignment.as_ref().map_or("?".to_owned(), owned_text);
+    let target = member
+        .consumer
+        .as_ref()
+        .map(|consumer| owned_text(&consumer.target_assignment));
+    match target {
+        Some(target) if target != owned => format!("{owned}, to be {target}"),
+        _ => owned,
+    }
 }
 
 /// `topic:0,1 other:2`, in the form that `reset-offsets --topic` takes.

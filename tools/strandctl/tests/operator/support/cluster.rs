@@ -160,6 +160,7 @@ impl Cluster {
         let group = Group {
             members: members.collect(),
             offsets: offsets.collect(),
+            is_new: false,
         };
         self.state().groups.insert(name.to_owned(), group);
         self

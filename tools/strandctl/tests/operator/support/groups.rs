@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use kafka_protocol::messages::consumer_group_describe_response::{self, Assignment, TopicPartitions};
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
@@ -15,9 +16,10 @@ use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use kafka_protocol::messages::{
-    BrokerId, DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, GroupId, ListGroupsRequest, ListGroupsResponse,
-    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, TopicName,
+    BrokerId, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DeleteGroupsRequest,
+    DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, GroupId, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
+    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, TopicName,
 };
 
 use super::cluster::{Fault, State};
@@ -29,12 +31,14 @@ const UNKNOWN_MEMBER_ID: i16 = 25;
 const NON_EMPTY_GROUP: i16 = 68;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 
-/// A classic group.
+/// A group, classic unless it says otherwise.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     /// Member id, client id, and the partitions it owns of one topic.
     pub(crate) members: Vec<(&'static str, &'static str, &'static str, Vec<i32>)>,
     pub(crate) offsets: BTreeMap<(String, i32), i64>,
+    /// It is of the consumer protocol.
+    pub(crate) is_new: bool,
 }
 
 impl Group {
@@ -123,7 +127,8 @@ pub(super) fn describe(
         if let Some(code) = refusal(state, broker, &name) {
             return answer.with_error_code(code);
         }
-        let Some(group) = state.groups.get(name.as_str()) else {
+        let classic = state.groups.get(name.as_str()).filter(|group| !group.is_new);
+        let Some(group) = classic else {
             let dead = answer.with_group_state(text("Dead"));
             return match version {
                 6.. => dead
@@ -151,6 +156,50 @@ pub(super) fn describe(
     });
     let groups = groups.collect();
     DescribeGroupsResponse::default().with_groups(groups)
+}
+
+pub(super) fn describe_new(
+    state: &mut State,
+    broker: i32,
+    request: ConsumerGroupDescribeRequest,
+) -> ConsumerGroupDescribeResponse {
+    let groups = request.group_ids.into_iter().map(|name| {
+        let answer = consumer_group_describe_response::DescribedGroup::default().with_group_id(name.clone());
+        if let Some(code) = refusal(state, broker, &name) {
+            return answer.with_error_code(code);
+        }
+        let new = state.groups.get(name.as_str()).filter(|group| group.is_new);
+        let Some(group) = new else {
+            return answer.with_error_code(GROUP_ID_NOT_FOUND);
+        };
+        let members = group.members.iter().map(|(id, client, topic, partitions)| {
+            let of = |partitions: &[i32]| {
+                let topic = TopicPartitions::default()
+                    .with_topic_name(TopicName(text(topic)))
+                    .with_partitions(partitions.to_vec());
+                Assignment::default().with_topic_partitions(vec![topic])
+            };
+            // One partition is still to be taken over from another member.
+            let owned = &partitions[..partitions.len().min(1)];
+            consumer_group_describe_response::Member::default()
+                .with_member_id(text(id))
+                .with_client_id(text(client))
+                .with_client_host(text("/127.0.0.1"))
+                .with_member_epoch(6)
+                .with_subscribed_topic_names(vec![TopicName(text(topic))])
+                .with_assignment(of(owned))
+                .with_target_assignment(of(partitions))
+                .with_member_type(1)
+        });
+        answer
+            .with_group_state(text("Reconciling"))
+            .with_group_epoch(7)
+            .with_assignment_epoch(7)
+            .with_assignor_name(text("uniform"))
+            .with_members(members.collect())
+    });
+    let groups = groups.collect();
+    ConsumerGroupDescribeResponse::default().with_groups(groups)
 }
 
 fn assignment(topic: &str, partitions: &[i32]) -> Bytes {

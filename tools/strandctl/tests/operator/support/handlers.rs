@@ -19,14 +19,14 @@ use kafka_protocol::messages::metadata_response::{
 };
 use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, CreateTopicsRequest, CreateTopicsResponse,
-    DeleteGroupsRequest, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest,
-    DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse, DescribeGroupsRequest,
-    FetchRequest, FetchResponse, FindCoordinatorRequest, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListGroupsRequest,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-    OffsetFetchRequest, ProduceRequest, ProduceResponse, ProducerId, RequestHeader, ResponseHeader,
-    TopicName,
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, ConsumerGroupDescribeRequest,
+    CreateTopicsRequest, CreateTopicsResponse, DeleteGroupsRequest, DeleteTopicsRequest,
+    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
+    DescribeConfigsResponse, DescribeGroupsRequest, FetchRequest, FetchResponse, FindCoordinatorRequest,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, ListGroupsRequest, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
+    MetadataResponse, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, ProduceResponse, ProducerId,
+    RequestHeader, ResponseHeader, TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 
@@ -83,6 +83,11 @@ pub(crate) fn answer(broker: i32, mut frame: Bytes, shared: &Shared) -> Answer {
         ApiKey::DescribeGroups => call!(DescribeGroupsRequest, |state: &mut State, request| {
             groups::describe(state, broker, version, request)
         }),
+        ApiKey::ConsumerGroupDescribe => {
+            call!(ConsumerGroupDescribeRequest, |state: &mut State, request| {
+                groups::describe_new(state, broker, request)
+            })
+        }
         ApiKey::OffsetFetch => call!(OffsetFetchRequest, |state: &mut State, request| {
             groups::fetch_offsets(state, broker, version, request)
         }),
@@ -155,13 +160,15 @@ fn api_versions(state: &State) -> ApiVersionsResponse {
         (ApiKey::OffsetFetch, 0, if state.old_groups { 7 } else { 10 }),
         (ApiKey::OffsetCommit, 0, if state.old_groups { 8 } else { 10 }),
     ];
-    let keys = ranges.map(|(key, min, max)| {
+    // Kafka 2.8 has no groups of the consumer protocol.
+    let new = (!state.old_groups).then_some((ApiKey::ConsumerGroupDescribe, 0, 1));
+    let keys = ranges.into_iter().chain(new).map(|(key, min, max)| {
         ApiVersion::default()
             .with_api_key(key as i16)
             .with_min_version(min)
             .with_max_version(max)
     });
-    ApiVersionsResponse::default().with_api_keys(keys.to_vec())
+    ApiVersionsResponse::default().with_api_keys(keys.collect())
 }
 
 fn metadata(state: &mut State, request: MetadataRequest) -> MetadataResponse {
