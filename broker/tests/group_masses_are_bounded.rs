@@ -4,25 +4,36 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
 use kafka_protocol::messages::{
-    CreatePartitionsRequest, ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest, TopicName,
+    CreatePartitionsRequest, DescribeGroupsRequest, ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest,
+    TopicName,
 };
-use support::Broker;
 use support::group::{
     LOAD_IN_PROGRESS, Member, REBALANCE_IN_PROGRESS, commit, commit_request, committed, coordinator,
     describe, fetch_request,
 };
 use support::topic::create;
+use support::{Batch, Broker, Partition};
 
 const QUICK: &str = "group.initial.rebalance.delay.ms=0";
 const UNKNOWN_SERVER_ERROR: i16 = -1;
 const GROUP_MAX_SIZE_REACHED: i16 = 81;
 const NOT_AVAILABLE: i16 = 15;
 const INVALID_PARTITIONS: i16 = 37;
+
+/// Says that something is over, however it ends.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Every member joins, and the leader's assignment comes to all: one generation, all in it.
 fn settle(members: &mut [Member], assignment_bytes: usize) -> Vec<i16> {
@@ -130,27 +141,95 @@ fn a_group_has_no_more_members_than_it_may() {
     }
 }
 
-/// Thousands of groups of one offset each: listed, found again after a restart.
+/// The same as the report has it: three hundred members, each of which says 20 kB of itself.
+#[test]
+fn members_that_say_much_are_too_much_for_one_record_or_kept_through_a_restart() {
+    for (limit, right) in [("1048588", UNKNOWN_SERVER_ERROR), ("10000000", 0)] {
+        let limit_setting = format!("message.max.bytes={limit}");
+        let mut broker = Broker::start_set(&[QUICK, "offsets.topic.num.partitions=1", &limit_setting]);
+        create(&mut broker.client(), "t", 1, &[]);
+        let mut members: Vec<Member> = (0..300).map(|_| Member::new(&broker, "large")).collect();
+        for member in &mut members {
+            member.topics = vec!["x".repeat(20_000)];
+        }
+        members[0].join_alone();
+        for member in &mut members[1..] {
+            member.learn_id();
+        }
+        assert_eq!(settle(&mut members, 1)[0], right, "{limit}");
+        let mut client = coordinator(&broker, "small");
+        assert_eq!(commit(&mut client, "small", "t", 0, 5), 0);
+        if right == 0 {
+            broker.kill();
+            broker.launch();
+            assert_eq!(committed(&mut coordinator(&broker, "small"), "small", "t", 0), 5);
+            let mut client = coordinator(&broker, "large");
+            let described = describe(&mut client, "large");
+            assert_eq!(
+                (described.group_state.as_str(), described.members.len()),
+                ("Stable", 300)
+            );
+            for member in members.iter_mut().step_by(50) {
+                member.client = coordinator(&broker, "large");
+                assert_eq!(member.heartbeat(), 0);
+            }
+        }
+    }
+}
+
+/// Field report B21: very many groups of one offset each are listed and described while records are produced beside them, and
+/// are all there after a restart. STRANDLINE_GROUPS says how many, STRANDLINE_GROUPS_MEMORY what the node may take for them.
 #[test]
 fn thousands_of_groups_are_listed_and_loaded() {
-    const GROUPS: usize = 3_000;
-    let mut broker = Broker::start_set(&["offsets.topic.num.partitions=4"]);
+    let of_environment =
+        |name: &str, default: usize| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let count = of_environment("STRANDLINE_GROUPS", 5_000);
+    let memory = of_environment("STRANDLINE_GROUPS_MEMORY", 64 << 20);
+    let memory_setting = format!("strandline.memory.bytes={memory}");
+    let mut broker = Broker::start_set(&["offsets.topic.num.partitions=4", &memory_setting]);
     create(&mut broker.client(), "t", 1, &[]);
-    let groups: Vec<String> = (0..GROUPS).map(|number| format!("group-{number}")).collect();
+    let groups: Vec<String> = (0..count).map(|number| format!("group-{number}")).collect();
     // Whoever creates the offsets topic waits until every shard serves it; who finds it just then may come too early (16).
     drop(coordinator(&broker, &groups[0]));
+    const CLIENTS: usize = 8;
+    let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        for part in groups.chunks(GROUPS / 4) {
-            let broker = &broker;
-            scope.spawn(move || {
-                let mut client = coordinator(broker, &part[0]);
-                for (number, group) in part.iter().enumerate() {
-                    assert_eq!(commit(&mut client, group, "t", 0, number as i64), 0);
-                }
-            });
+        // Also when an assertion fails: the producer would go on for ever.
+        let ends = SetOnDrop(&done);
+        scope.spawn(|| {
+            let mut partition = Partition::find(&broker, "t", 0);
+            while !done.load(Ordering::Relaxed) {
+                partition.append(&Batch::of_values(["beside"]));
+            }
+        });
+        let committing: Vec<_> = groups
+            .chunks(count.div_ceil(CLIENTS))
+            .map(|part| {
+                let broker = &broker;
+                scope.spawn(move || {
+                    let mut client = coordinator(broker, &part[0]);
+                    for (number, group) in part.iter().enumerate() {
+                        assert_eq!(commit(&mut client, group, "t", 0, number as i64), 0);
+                    }
+                })
+            })
+            .collect();
+        committing.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut client = coordinator(&broker, &groups[0]);
+        for part in groups.chunks(1_000) {
+            let named = part.iter().map(|group| support::group::group_id(group)).collect();
+            let answer = client.call(6, &DescribeGroupsRequest::default().with_groups(named));
+            assert!(
+                answer
+                    .groups
+                    .iter()
+                    .all(|group| group.group_state.as_str() == "Empty")
+            );
+            assert_eq!(answer.groups.len(), part.len());
         }
+        drop(ends);
     });
-    let count = |broker: &Broker| loop {
+    let listed = |broker: &Broker| loop {
         let answer = broker.client().call(5, &ListGroupsRequest::default());
         match answer.error_code {
             0 => break answer.groups.len(),
@@ -158,15 +237,26 @@ fn thousands_of_groups_are_listed_and_loaded() {
             code => panic!("{code}"),
         }
     };
-    assert_eq!(count(&broker), GROUPS);
+    let bound = (memory as u64) + ((64 + 2) << 20);
+    assert_eq!(listed(&broker), count);
+    assert!(
+        broker.peak_resident_bytes() < bound,
+        "{}",
+        broker.peak_resident_bytes()
+    );
     broker.kill();
     broker.launch();
-    assert_eq!(count(&broker), GROUPS);
+    assert_eq!(listed(&broker), count);
     let mut client = coordinator(&broker, &groups[0]);
     for (number, group) in groups.iter().enumerate().step_by(97) {
-        let right = (number % (GROUPS / 4)) as i64;
+        let right = (number % count.div_ceil(CLIENTS)) as i64;
         assert_eq!(committed(&mut client, group, "t", 0), right);
     }
+    assert!(
+        broker.peak_resident_bytes() < bound,
+        "{}",
+        broker.peak_resident_bytes()
+    );
 }
 
 /// A shard's groups take a part of its memory and no more: what is new is refused, what is there goes on.
