@@ -75,6 +75,8 @@ pub struct LogSettings {
     pub retention_ms: i64,
     /// `retention.bytes`: payload that is kept at least; negative for no limit.
     pub retention_bytes: i64,
+    /// `file.delete.delay.ms`: how long files stay that the log no longer has.
+    pub file_delete_delay_ms: u64,
     /// `index.interval.bytes`: the least distance of two index entries.
     pub index_interval_bytes: u32,
 }
@@ -89,6 +91,7 @@ impl Default for LogSettings {
             deletes: true,
             retention_ms: -1,
             retention_bytes: -1,
+            file_delete_delay_ms: 0,
             index_interval_bytes: 4096,
         }
     }

@@ -21,7 +21,11 @@ pub(crate) async fn look<D: Disk>(shard: &Shard<D>) -> Option<u64> {
     let full = free < reserve;
     if full != shard.full.replace(full) {
         match full {
-            true => tracing::error!(free, reserve, "the disk is full: appends are refused"),
+            true => {
+                // What waits to be unlinked waits no longer.
+                shard.unlink_wake.notify_all();
+                tracing::error!(free, reserve, "the disk is full: appends are refused");
+            }
             false => tracing::info!(free, reserve, "the disk has space again"),
         }
     }

@@ -233,7 +233,8 @@ fn timestamps_are_found_in_memory_and_on_disk() {
             drop(store.budget().try_reserve((32 << 20) - 1000));
         }
         assert!(log.segments().len() > 4);
-        log.set_start_offset(17).await.unwrap();
+        let sequence = log.set_start_offset(17).await.unwrap();
+        store.durable(sequence).await.unwrap();
         let largest = log.max_timestamp(40).await.unwrap().unwrap();
         assert_eq!((largest.offset, largest.timestamp), (39, 1901));
     });
@@ -423,8 +424,10 @@ fn the_start_offset_survives_and_frees_segments() {
         }
         log.acknowledged(30).await.unwrap();
         store.checkpoint().await.unwrap();
-        log.set_start_offset(20).await.unwrap();
+        let sequence = log.set_start_offset(20).await.unwrap();
         log.set_start_offset(10).await.unwrap();
+        assert_eq!(log.start_offset(), 0, "nobody is told before it is durable");
+        store.durable(sequence).await.unwrap();
         assert_eq!(log.start_offset(), 20);
         store.checkpoint().await.unwrap();
         assert!(log.segments()[0].base_offset > 15);

@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{batch, formatted, id, quiet, read_all, simulated_options, validated};
-use strandline_runtime::Runtime;
 use strandline_runtime::sim::{SimRuntime, Simulation};
+use strandline_runtime::{Queue, Runtime};
 use strandline_storage::disk::{Disk, SimDisk, SimDiskOptions};
 use strandline_storage::{Log, LogSettings, ReadError, ReadRequest, Store, StoreOptions};
+use strandline_wire::batch::BatchHeader;
 
 type SimStore = Store<SimRuntime, SimDisk>;
 
@@ -168,4 +169,97 @@ fn the_size_stays_at_retention_bytes_or_a_segment_above() {
             "nothing more goes"
         );
     });
+}
+
+#[test]
+fn files_stay_for_file_delete_delay_ms_and_no_longer() {
+    on_store(|runtime, disk, store| async move {
+        let settings = LogSettings {
+            file_delete_delay_ms: 50_000,
+            ..settings()
+        };
+        let log = store.create_log(id(1, 0), settings.clone()).unwrap();
+        let other = store.create_log(id(1, 1), settings).unwrap();
+        for log in [&log, &other] {
+            put_at(log, runtime.wall_clock_ms()).await;
+        }
+        store.checkpoint().await.unwrap();
+        let is_segment = |name: &String| name.ends_with(".log");
+        assert_eq!(files(&disk).await.into_iter().filter(is_segment).count(), 2);
+        let sequence = log.set_start_offset(1).await.unwrap();
+        store.durable(sequence).await.unwrap();
+        store.delete_log(other.id()).unwrap();
+        store.checkpoint().await.unwrap();
+        runtime.sleep(Duration::from_secs(49)).await;
+        assert_eq!(files(&disk).await.into_iter().filter(is_segment).count(), 2);
+        runtime.sleep(Duration::from_secs(2)).await;
+        store.unlinked().await.unwrap();
+        assert_eq!(files(&disk).await, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_close_leaves_no_file_behind_whatever_the_delay() {
+    on_store(|runtime, disk, store| async move {
+        let settings = LogSettings {
+            file_delete_delay_ms: 3_600_000,
+            ..settings()
+        };
+        let log = store.create_log(id(1, 0), settings).unwrap();
+        put_at(&log, runtime.wall_clock_ms()).await;
+        store.checkpoint().await.unwrap();
+        log.set_start_offset(1).await.unwrap();
+        store.close().await.unwrap();
+        assert_eq!(files(&disk).await, Vec::<String>::new());
+    });
+}
+
+/// A log of old segments whose start is raised while somebody reads and searches: everyone gets records without a gap, or is told where the
+/// log starts.
+#[test]
+fn a_reader_that_retention_overtakes_gets_records_or_the_new_start() {
+    for delay_us in [0, 20, 50, 100, 200, 400, 800] {
+        on_store(move |runtime, disk, store| async move {
+            let log = store.create_log(id(1, 0), settings()).unwrap();
+            for _ in 0..30 {
+                put_at(&log, 5).await;
+            }
+            store.close().await.unwrap();
+            // Nothing is in memory.
+            let store = open(&runtime, &disk).await;
+            let log = store.log(id(1, 0)).unwrap();
+            let (raiser, raised, later) = (store.clone(), log.clone(), runtime.clone());
+            runtime.spawn(Queue::Latency, async move {
+                later.sleep(Duration::from_micros(delay_us)).await;
+                let sequence = raised.set_start_offset(25).await.unwrap();
+                raiser.durable(sequence).await.unwrap();
+                raiser.checkpoint().await.unwrap();
+                raiser.unlinked().await.unwrap();
+            });
+            let mut next = 0;
+            while next < 30 {
+                let request = ReadRequest {
+                    offset: next,
+                    max_bytes: 7000,
+                    upper_bound: 30,
+                    at_least_one: true,
+                };
+                match log.read(request).await {
+                    Ok(result) => {
+                        assert!(!result.batches.is_empty(), "at {next} of {}", log.start_offset());
+                        for slice in &result.batches {
+                            let header = BatchHeader::decode(slice).unwrap();
+                            assert_eq!(header.base_offset, next, "a gap in what was read");
+                            next = header.last_offset() + 1;
+                        }
+                    }
+                    Err(ReadError::OutOfRange { start: 25, .. }) => next = 25,
+                    Err(other) => panic!("after {delay_us} us at {next}: {other}"),
+                }
+            }
+            let found = log.offset_for_timestamp(0, 30).await.unwrap().unwrap();
+            assert_eq!(found.offset, log.start_offset());
+            store.unlinked().await.unwrap();
+        });
+    }
 }

@@ -63,7 +63,8 @@ fn it_is_that_of_a_look_at_every_record() {
                 }
             }
             for start in [0, random.between(1, 40) as i64, random.between(40, 60) as i64] {
-                log.set_start_offset(start).await.unwrap();
+                let sequence = log.set_start_offset(start).await.unwrap();
+                store.durable(sequence).await.unwrap();
                 for _ in 0..10 {
                     let bound = batches[random.between(0, 59) as usize].0;
                     let records = batches.iter().filter(|(end, _)| *end <= bound);

@@ -189,10 +189,7 @@ async fn raise<R: Runtime, D: Disk>(
             .map_err(StoreError::from)
     };
     match durable.await {
-        Ok(()) => {
-            partition.start_moved();
-            Ok(partition.log.start_offset())
-        }
+        Ok(()) => Ok(partition.log.start_offset()),
         Err(error) => {
             let code = match error {
                 StoreError::Unknown(_) => ErrorCode::UnknownTopicOrPartition,

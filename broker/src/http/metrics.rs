@@ -46,7 +46,7 @@ struct Page {
 /// Name, help, and where the value is.
 type Figure = (&'static str, &'static str, fn(&ShardReport) -> u64);
 
-const COUNTERS: [Figure; 5] = [
+const COUNTERS: [Figure; 9] = [
     ("received_bytes", "Bytes received from clients", |report| {
         report.received_bytes
     }),
@@ -62,6 +62,26 @@ const COUNTERS: [Figure; 5] = [
     ("journal_entries", "Entries written to the journal", |report| {
         report.entries
     }),
+    (
+        "retention_rounds",
+        "Rounds of retention over all partitions",
+        |report| report.retention_rounds,
+    ),
+    (
+        "retention_segments_by_size",
+        "Segments deleted by retention.bytes",
+        |report| report.retention_segments_by_size,
+    ),
+    (
+        "retention_segments_by_time",
+        "Segments deleted by retention.ms",
+        |report| report.retention_segments_by_time,
+    ),
+    (
+        "retention_bytes",
+        "Payload bytes of segments deleted by retention",
+        |report| report.retention_bytes,
+    ),
 ];
 
 const GAUGES: [Figure; 7] = [
@@ -199,7 +219,7 @@ impl Page {
             &'static str,
             fn(&crate::node::report::PartitionReport) -> i64,
         );
-        let figures: [PartitionFigure; 4] = [
+        let figures: [PartitionFigure; 5] = [
             ("partition_start_offset", "First offset kept", |partition| {
                 partition.log_start_offset
             }),
@@ -213,6 +233,9 @@ impl Page {
             ),
             ("partition_size_bytes", "Payload bytes", |partition| {
                 partition.size_bytes as i64
+            }),
+            ("partition_segments", "Segments of the log", |partition| {
+                partition.segments as i64
             }),
         ];
         for (name, help, value) in figures {

@@ -83,6 +83,8 @@ pub struct PartitionReport {
     pub high_watermark: i64,
     /// Payload bytes.
     pub size_bytes: u64,
+    /// Its segments, those in memory alone included.
+    pub segments: u64,
 }
 
 /// What a group has committed for one partition.
@@ -154,6 +156,14 @@ pub struct ShardReport {
     pub memory_used_bytes: u64,
     /// Size of the memory budget.
     pub memory_budget_bytes: u64,
+    /// Rounds of retention over all logs.
+    pub retention_rounds: u64,
+    /// Segments that retention deleted because their log was too large.
+    pub retention_segments_by_size: u64,
+    /// Segments that retention deleted because they were too old.
+    pub retention_segments_by_time: u64,
+    /// Payload bytes of these.
+    pub retention_bytes: u64,
     /// A failed write or flush stopped the storage: every partition answers KAFKA_STORAGE_ERROR.
     pub storage_stopped: bool,
     /// Every replica.

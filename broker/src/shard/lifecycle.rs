@@ -166,6 +166,8 @@ fn store_options(context: &ShardContext) -> StoreOptions {
         disk_free_min_bytes: config.disk_free_min_bytes,
         open_files_max: config.segments_open_max,
         producer_expiration_ms: settings.producer_id_expiration_ms,
+        initial_task_delay_ms: settings.initial_task_delay_ms,
+        retention_check_ms: settings.retention_check_interval_ms,
         ..StoreOptions::new(
             context.directory.clone(),
             context.shard,

@@ -39,6 +39,10 @@ pub(super) async fn answer<R: Runtime, D: Disk>(
         dirty_bytes: store.dirty_bytes,
         cached_bytes: store.cached_bytes,
         memory_used_bytes: store.memory_used_bytes,
+        retention_rounds: store.retention_rounds,
+        retention_segments_by_size: store.retention_segments_by_size,
+        retention_segments_by_time: store.retention_segments_by_time,
+        retention_bytes: store.retention_bytes,
         memory_budget_bytes: shard.store.budget().limit(),
         partitions,
         groups,
@@ -51,13 +55,15 @@ async fn partitions<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Vec<PartitionRe
     let mut partitions = Vec::new();
     for topic in shard.topics.all() {
         for partition in topic.led() {
+            let segments = partition.log.segments();
             partitions.push(PartitionReport {
                 topic_id: topic.id,
                 partition: partition.number as u32,
                 log_start_offset: partition.log.start_offset(),
                 log_end_offset: partition.log.end_offset(),
                 high_watermark: partition.high_watermark(),
-                size_bytes: partition.log.size_bytes(),
+                size_bytes: segments.iter().map(|segment| segment.payload_bytes).sum(),
+                segments: segments.len() as u64,
             });
             if partitions.len() % SLICE == 0 {
                 shard.runtime.yield_now().await;

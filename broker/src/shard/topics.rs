@@ -48,8 +48,11 @@ impl TopicRules {
                 segment_bytes: settings.segment_bytes,
                 segment_ms: settings.segment_ms,
                 segment_jitter_ms: settings.segment_jitter_ms,
+                deletes: settings.deleted,
+                retention_ms: settings.retention_ms,
+                retention_bytes: settings.retention_bytes,
+                file_delete_delay_ms: settings.file_delete_delay_ms,
                 index_interval_bytes: settings.index_interval_bytes,
-                ..LogSettings::default()
             },
         }
     }
@@ -191,6 +194,12 @@ impl<R: Runtime, D: Disk> StoreObserver<D> for Observer<R, D> {
             if let Some(partition) = self.topics.led(log) {
                 partition.advance(now);
             }
+        }
+    }
+
+    fn start_moved(&self, log: &Log<D>) {
+        if let Some(partition) = self.topics.led(log) {
+            partition.start_moved();
         }
     }
 

@@ -2,7 +2,12 @@
 //! the next round must not wait for them.
 
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::select;
+use strandline_runtime::{Monotonic, Runtime};
 
 use super::capture::Capture;
 use crate::disk::Disk;
@@ -12,24 +17,49 @@ use crate::segment::write::at;
 use crate::shard::Shard;
 
 /// Something that no checkpoint names any more.
-pub(crate) enum Unlink<D: Disk> {
+pub(crate) struct Unlink<D: Disk> {
+    /// When it goes: `file.delete.delay.ms` after the checkpoint.
+    due: Monotonic,
+    what: Unnamed<D>,
+}
+
+enum Unnamed<D: Disk> {
     /// Files of a log that lives on.
     Files(Rc<LogInner<D>>, Vec<String>),
-    /// The folders of deleted logs.
-    Folders(Vec<Rc<LogInner<D>>>),
+    /// The folder of a deleted log.
+    Folder(Rc<LogInner<D>>),
 }
 
 /// Gives the task what a round left behind.
 pub(super) fn queue<D: Disk>(shard: &Shard<D>, captures: &mut [Capture<D>], deleted: Vec<Rc<LogInner<D>>>) {
+    let now = (shard.clock.monotonic)();
+    let later = |log: &LogInner<D>| {
+        let delay_ms = log.state.borrow().settings.file_delete_delay_ms;
+        now + Duration::from_millis(delay_ms)
+    };
     let mut unlinks = shard.unlinks.borrow_mut();
     for capture in captures {
-        if !capture.obsolete.is_empty() {
-            let names = std::mem::take(&mut capture.obsolete);
-            unlinks.push_back(Unlink::Files(capture.log.clone(), names));
+        let log = &capture.log;
+        let (segments, others): (Vec<_>, Vec<_>) = std::mem::take(&mut capture.obsolete)
+            .into_iter()
+            .partition(|name| !names::is_snapshot(name));
+        for (due, files) in [(now, others), (later(log), segments)] {
+            // Nobody opens them again; who reads in one has it open.
+            for (_, number) in files.iter().filter_map(|name| names::parse_segment(name)) {
+                shard.files.forget(log.log_id, number);
+            }
+            if !files.is_empty() {
+                let what = Unnamed::Files(log.clone(), files);
+                unlinks.push_back(Unlink { due, what });
+            }
         }
     }
-    if !deleted.is_empty() {
-        unlinks.push_back(Unlink::Folders(deleted));
+    for log in deleted {
+        shard.files.forget_log(log.log_id);
+        unlinks.push_back(Unlink {
+            due: later(&log),
+            what: Unnamed::Folder(log),
+        });
     }
     if !unlinks.is_empty() {
         shard.unlink_wake.notify_all();
@@ -42,38 +72,67 @@ pub(crate) fn is_behind<D: Disk>(shard: &Shard<D>) -> bool {
 }
 
 /// The task: runs until the shard stops, or was closed and nothing is left.
-pub(crate) async fn run<D: Disk>(shard: Rc<Shard<D>>) {
+pub(crate) async fn run<R: Runtime, D: Disk>(runtime: R, shard: Rc<Shard<D>>) {
     loop {
         let wake = shard.unlink_wake.wait();
-        let next = shard.unlinks.borrow_mut().pop_front();
-        let Some(unlink) = next else {
-            if shard.is_stopped() || shard.closed.get() {
-                return;
+        if shard.is_stopped() {
+            return;
+        }
+        let due = take_due(&shard);
+        if due.is_empty() {
+            let next = shard.unlinks.borrow().iter().map(|unlink| unlink.due).min();
+            match next {
+                Some(next) => {
+                    let span = next.since((shard.clock.monotonic)());
+                    select(pin!(runtime.sleep(span)), wake).await;
+                }
+                None if shard.closed.get() => return,
+                None => wake.await,
             }
-            wake.await;
             continue;
-        };
+        }
         shard.unlinking.set(true);
-        let result = match unlink {
-            Unlink::Files(log, names) => remove_files(&shard, &log, &names).await,
-            Unlink::Folders(logs) => remove_folders(&shard, &logs).await,
-        };
+        let result = unlink(&shard, &due).await;
         shard.unlinking.set(false);
         if let Err(reason) = result {
             return shard.stop(&reason);
-        }
-        if shard.is_stopped() {
-            return;
         }
         // A close may wait for the last one.
         shard.progress.notify_all();
     }
 }
 
+/// What is to go now: everything, where the store is closed or the disk full.
+fn take_due<D: Disk>(shard: &Shard<D>) -> Vec<Unnamed<D>> {
+    let now = (shard.clock.monotonic)();
+    let all = shard.closed.get() || shard.full.get();
+    let mut unlinks = shard.unlinks.borrow_mut();
+    let (due, rest) = std::mem::take(&mut *unlinks)
+        .into_iter()
+        .partition::<Vec<_>, _>(|unlink| all || unlink.due <= now);
+    unlinks.extend(rest);
+    due.into_iter().map(|unlink| unlink.what).collect()
+}
+
+async fn unlink<D: Disk>(shard: &Shard<D>, due: &[Unnamed<D>]) -> Result<(), String> {
+    let mut folders = Vec::new();
+    for what in due {
+        match what {
+            Unnamed::Files(log, names) => remove_files(shard, log, names).await?,
+            Unnamed::Folder(log) => folders.push(log.clone()),
+        }
+    }
+    if folders.is_empty() {
+        return Ok(());
+    }
+    remove_folders(shard, &folders).await
+}
+
 /// Their durability is of no matter: what comes back after a crash is unnamed and is removed at the next open.
 async fn remove_files<D: Disk>(shard: &Shard<D>, log: &LogInner<D>, names: &[String]) -> Result<(), String> {
     let folder = shard.log_folder(log.id, log.log_id);
     for name in names {
+        // A reader that came late may have opened it again: only a closed file gives its space back.
         if let Some((_, number)) = names::parse_segment(name) {
             shard.files.forget(log.log_id, number);
         }

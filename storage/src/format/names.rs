@@ -48,6 +48,11 @@ pub fn snapshot(number: u64) -> String {
     format!("{number}.snapshot")
 }
 
+/// Whether a file of a log's folder is a producers' snapshot.
+pub fn is_snapshot(name: &str) -> bool {
+    name.ends_with(".snapshot")
+}
+
 /// Reads the name of a segment: base offset and number.
 pub fn parse_segment(name: &str) -> Option<(i64, u64)> {
     let (base, number) = name.strip_suffix(".log")?.split_once('-')?;
@@ -76,5 +81,7 @@ mod tests {
         assert_eq!(segment(5, 2), "00000000000000000005-2.log");
         assert_eq!(parse_segment("00000000000000000005-2.log"), Some((5, 2)));
         assert_eq!(parse_segment("5-2.log"), None);
+        assert!(is_snapshot(&snapshot(7)));
+        assert!(!is_snapshot(&segment(5, 2)) && !is_snapshot(&index(5, 2)));
     }
 }

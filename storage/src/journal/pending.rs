@@ -42,6 +42,8 @@ pub(crate) struct PendingEntry<D: Disk> {
     /// Takes no more pieces.
     pub(crate) closed: bool,
     pub(crate) ends: Vec<LogEnd<D>>,
+    /// The logs whose start it raises, and to where.
+    pub(crate) starts: Vec<(Rc<LogInner<D>>, Offset)>,
     pieces: Vec<PendingPiece<D>>,
     control_bytes: usize,
     frame_bytes: usize,
@@ -171,6 +173,9 @@ impl<D: Disk> Pending<D> {
         if let Some((end, generation)) = end {
             entry.set_end(log, end, generation);
         }
+        if let Control::StartOffset { offset } = control {
+            entry.starts.push((log.clone(), *offset));
+        }
         entry.sequence
     }
 
@@ -206,6 +211,7 @@ impl<D: Disk> Pending<D> {
             needs_flush: false,
             closed: false,
             ends: Vec::new(),
+            starts: Vec::new(),
             pieces: Vec::new(),
             control_bytes: 0,
             frame_bytes: 0,

@@ -21,8 +21,9 @@ use crate::budget::Reservation;
 use crate::disk::{Buffer, Disk, DiskFile};
 use crate::format::entry::EntryIdentity;
 use crate::log::Log;
+use crate::log::state::LogInner;
 use crate::shard::Shard;
-use crate::types::Sequence;
+use crate::types::{Offset, Sequence};
 
 /// While a commit is in flight, a further entry is written beside it only from this size on: smaller ones
 /// wait for the commit and share the next one, which costs fewer pages and flushes.
@@ -39,6 +40,22 @@ pub(crate) struct Dispatched<D: Disk> {
     pub(crate) sequence: Sequence,
     first_at: Monotonic,
     ends: Vec<LogEnd<D>>,
+    starts: Vec<(Rc<LogInner<D>>, Offset)>,
+}
+
+/// What became durable or written, and who must hear of it.
+struct Moved<D: Disk> {
+    ends: Vec<Log<D>>,
+    starts: Vec<Log<D>>,
+}
+
+impl<D: Disk> Default for Moved<D> {
+    fn default() -> Self {
+        Self {
+            ends: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
 }
 
 /// A page buffer and its share of the budget.
@@ -198,6 +215,7 @@ fn dispatch<D: Disk>(shard: &Rc<Shard<D>>) -> Option<impl Future<Output = WriteD
         sequence,
         first_at: entry.first_at,
         ends: entry.ends,
+        starts: entry.starts,
     });
     let file = journal.files[at.file as usize].clone();
     let started = (shard.clock.monotonic)();
@@ -265,14 +283,14 @@ fn write_completed<D: Disk>(shard: &Rc<Shard<D>>, sequence: Sequence, kind: Writ
     if written.is_none() && durable.is_none() {
         return;
     }
-    let mut moved = Vec::new();
+    let mut moved = Moved::default();
     if let Some(written) = written {
         for entry in journal
             .dispatched
             .iter()
             .filter(|entry| entry.sequence <= written.sequence())
         {
-            apply_written(shard, entry, written, &mut moved);
+            apply_written(shard, entry, written, &mut moved.ends);
         }
     }
     if let Some(durable) = durable {
@@ -302,7 +320,7 @@ fn flush_completed<D: Disk>(shard: &Rc<Shard<D>>, ticket: &FlushTicket) {
     let Some(durable) = journal.in_flight.flush_completed(ticket) else {
         return;
     };
-    let mut moved = Vec::new();
+    let mut moved = Moved::default();
     make_durable(shard, &mut journal, durable, &mut moved);
     drop(journal);
     report(shard, &moved);
@@ -312,7 +330,7 @@ fn make_durable<D: Disk>(
     shard: &Rc<Shard<D>>,
     journal: &mut Journal<D>,
     durable: Durable,
-    moved: &mut Vec<Log<D>>,
+    moved: &mut Moved<D>,
 ) {
     let now = (shard.clock.monotonic)();
     while journal
@@ -333,21 +351,29 @@ fn apply_durable<D: Disk>(
     shard: &Rc<Shard<D>>,
     entry: &Dispatched<D>,
     durable: Durable,
-    moved: &mut Vec<Log<D>>,
+    moved: &mut Moved<D>,
 ) {
     for end in &entry.ends {
         let mut state = end.log.state.borrow_mut();
         if state.advance_flushed(end.end, end.generation, durable) {
-            moved.push(Log::new(end.log.clone(), shard.clone()));
+            moved.ends.push(Log::new(end.log.clone(), shard.clone()));
+        }
+    }
+    for (log, start) in &entry.starts {
+        if log.state.borrow_mut().advance_start(*start, durable) {
+            moved.starts.push(Log::new(log.clone(), shard.clone()));
         }
     }
 }
 
 /// Tells the observer and everybody who waits, in the same poll.
-fn report<D: Disk>(shard: &Rc<Shard<D>>, moved: &[Log<D>]) {
+fn report<D: Disk>(shard: &Rc<Shard<D>>, moved: &Moved<D>) {
     let durable = shard.journal.borrow().in_flight.durable();
-    if !moved.is_empty() {
-        shard.observer.advanced(durable, moved);
+    if !moved.ends.is_empty() {
+        shard.observer.advanced(durable, &moved.ends);
+    }
+    for log in &moved.starts {
+        shard.observer.start_moved(log);
     }
     shard.progress.notify_all();
 }

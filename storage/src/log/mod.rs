@@ -63,9 +63,9 @@ impl<D: Disk> Log<D> {
         self.inner.log_id
     }
 
-    /// The first offset that may be read.
+    /// The first offset that may be read: a raised start counts once it is durable, so that it never goes back.
     pub fn start_offset(&self) -> Offset {
-        self.inner.state.borrow().start_offset
+        self.inner.state.borrow().durable_start()
     }
 
     /// The offset the next batch gets.

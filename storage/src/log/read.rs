@@ -143,9 +143,13 @@ impl<D: Disk> Log<D> {
             return Err(ReadError::Deleted);
         }
         let offset = gathered.next;
-        if gathered.batches.is_empty() && (offset < state.start_offset || offset > state.end_offset) {
-            let (start, end) = (state.start_offset, state.end_offset);
-            return Err(ReadError::OutOfRange { offset, start, end });
+        let (start, end) = (state.durable_start(), state.end_offset);
+        if offset < start || offset > end {
+            return match gathered.batches.is_empty() {
+                true => Err(ReadError::OutOfRange { offset, start, end }),
+                // The start went past while what is there was read: what is missing in between is not passed over.
+                false => Ok(Source::Nothing),
+            };
         }
         if let Some(from) = state.damaged_from
             && offset >= from
@@ -276,10 +280,10 @@ impl<D: Disk> Log<D> {
         if state.deleted {
             return ReadError::Deleted;
         }
-        if from < state.start_offset || from >= state.end_offset {
+        if from < state.durable_start() || from >= state.end_offset {
             return ReadError::OutOfRange {
                 offset: from,
-                start: state.start_offset,
+                start: state.durable_start(),
                 end: state.end_offset,
             };
         }

@@ -62,6 +62,39 @@ impl<D: Disk> Log<D> {
         timestamp: i64,
         upper_bound: Offset,
     ) -> Result<Option<TimestampOffset>, ReadError> {
+        loop {
+            let start = self.start_offset();
+            let result = self.search_timestamp(timestamp, upper_bound).await;
+            if !self.was_overtaken(start, &result) {
+                return result;
+            }
+        }
+    }
+
+    /// The record with the largest timestamp: of several, the first of the earliest batch.
+    ///
+    /// # Errors
+    /// [`ReadError`] as a read of the batches that are looked at.
+    pub async fn max_timestamp(&self, upper_bound: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+        loop {
+            let start = self.start_offset();
+            let result = self.search_max_timestamp(upper_bound).await;
+            if !self.was_overtaken(start, &result) {
+                return result;
+            }
+        }
+    }
+
+    /// Whether the log's start went past a search that began at `start`: then it is to begin anew.
+    fn was_overtaken<T>(&self, start: Offset, result: &Result<T, ReadError>) -> bool {
+        matches!(result, Err(ReadError::OutOfRange { .. })) && self.start_offset() > start
+    }
+
+    async fn search_timestamp(
+        &self,
+        timestamp: i64,
+        upper_bound: Offset,
+    ) -> Result<Option<TimestampOffset>, ReadError> {
         let start = self.start_offset();
         let Some(mut next) = self.search_start(timestamp).await? else {
             return Ok(None);
@@ -85,11 +118,7 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// The record with the largest timestamp: of several, the first of the earliest batch.
-    ///
-    /// # Errors
-    /// [`ReadError`] as a read of the batches that are looked at.
-    pub async fn max_timestamp(&self, upper_bound: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+    async fn search_max_timestamp(&self, upper_bound: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         let parts = self.parts(upper_bound);
         let mut known: Option<Part> = None;
         for part in parts.iter().filter(|part| part.is_exact) {
@@ -139,9 +168,9 @@ impl<D: Disk> Log<D> {
         let parts = segments.chain(runs).map(|(timestamp, offset, base, end)| Part {
             timestamp,
             offset,
-            from: base.max(state.start_offset),
+            from: base.max(state.durable_start()),
             to: end.min(upper_bound),
-            is_exact: offset >= state.start_offset && end <= upper_bound,
+            is_exact: offset >= state.durable_start() && end <= upper_bound,
         });
         parts
             .filter(|part| part.offset >= 0 && part.from < part.to)
@@ -180,7 +209,7 @@ impl<D: Disk> Log<D> {
     async fn search_start(&self, timestamp: i64) -> Result<Option<Offset>, ReadError> {
         let number = {
             let state = self.inner.state.borrow();
-            let start = state.start_offset;
+            let start = state.durable_start();
             let segment = state
                 .segments
                 .iter()
@@ -203,13 +232,13 @@ impl<D: Disk> Log<D> {
             .segments
             .iter()
             .find(|segment| segment.meta.number == number);
-        let offset = segment.map_or(state.start_offset, |segment| {
+        let offset = segment.map_or(state.durable_start(), |segment| {
             segment
                 .index
                 .offset_for_timestamp(timestamp)
                 .unwrap_or(segment.meta.base_offset)
         });
-        Ok(Some(offset.max(state.start_offset)))
+        Ok(Some(offset.max(state.durable_start())))
     }
 
     async fn read_from(&self, offset: Offset, upper_bound: Offset) -> Result<Vec<BatchSlice<D>>, ReadError> {

@@ -88,22 +88,6 @@ impl<D: Disk> LogState<D> {
         }
     }
 
-    /// Payload bytes of the log, as far as it is readable; whole segments counted.
-    pub(crate) fn payload_bytes(&self) -> u64 {
-        let readable = |end_offset: Offset| end_offset > self.start_offset;
-        let segments = self.segments.iter().map(|segment| &segment.meta);
-        let on_disk: u64 = segments
-            .filter(|meta| readable(meta.end_offset))
-            .map(|meta| meta.payload_bytes)
-            .sum();
-        let in_memory: u64 = self
-            .runs_in_no_segment()
-            .filter(|run| readable(run.end_offset))
-            .map(|run| run.payload_bytes)
-            .sum();
-        on_disk + in_memory
-    }
-
     fn runs_in_no_segment(&self) -> impl Iterator<Item = &Run<D>> {
         let on_disk = self
             .segments
@@ -116,7 +100,7 @@ impl<D: Disk> LogState<D> {
 impl<D: Disk> Log<D> {
     /// Payload bytes of the log, as far as it is readable; whole segments counted.
     pub fn size_bytes(&self) -> u64 {
-        self.inner.state.borrow().payload_bytes()
+        self.segments().iter().map(|segment| segment.payload_bytes).sum()
     }
 
     /// The segments that hold something readable, oldest first; the last ones may be in memory alone.

@@ -39,7 +39,10 @@ pub(crate) struct LogInner<D: Disk> {
 /// What changes.
 pub(crate) struct LogState<D: Disk> {
     pub(crate) settings: LogSettings,
+    /// The start offset with every piece that was queued.
     pub(crate) start_offset: Offset,
+    /// The start offset as far as it is durable: what readers are told. It never goes back.
+    durable_start: Offset,
     pub(crate) end_offset: Offset,
     flushed_end: Offset,
     written_end: Offset,
@@ -188,6 +191,7 @@ impl<D: Disk> LogState<D> {
         Self {
             settings,
             start_offset,
+            durable_start: start_offset,
             end_offset: start_offset,
             flushed_end: start_offset,
             written_end: start_offset,
@@ -214,6 +218,22 @@ impl<D: Disk> LogState<D> {
             busy: false,
             touched: true,
         }
+    }
+
+    /// The first offset that may be read.
+    pub(crate) fn durable_start(&self) -> Offset {
+        self.durable_start
+    }
+
+    /// An entry that raised the start offset is durable. Whether what readers are told moved.
+    pub(crate) fn advance_start(&mut self, start: Offset, _proof: Durable) -> bool {
+        let before = self.durable_start;
+        assert!(
+            start <= self.start_offset,
+            "a start is raised before it is durable"
+        );
+        self.durable_start = before.max(start);
+        self.durable_start > before
     }
 
     /// Everything below is flushed.
@@ -281,6 +301,7 @@ impl<D: Disk> LogState<D> {
     pub(crate) fn empty_at(&mut self, offset: Offset) {
         self.generation += 1;
         self.end_offset = offset;
+        self.durable_start = offset;
         self.flushed_end = offset;
         self.written_end = offset;
         self.high_watermark = offset;
@@ -304,6 +325,12 @@ impl<D: Disk> LogState<D> {
             self.open_segment = None;
         }
         self.touched = true;
+    }
+
+    /// Whether there is a segment of which nothing is readable any more.
+    pub(crate) fn has_segments_below_start(&self) -> bool {
+        let oldest = self.segments.first();
+        oldest.is_some_and(|oldest| oldest.meta.end_offset <= self.start_offset)
     }
 
     /// Takes the segments below `start` out of the log, but for one that still gets appends or runs.

@@ -405,6 +405,8 @@ impl<D: Disk> Replay<D> {
             let mut state = log.state.borrow_mut();
             let (end, generation) = (state.end_offset, state.generation);
             state.advance_flushed(end, generation, durable);
+            let start = state.start_offset;
+            state.advance_start(start, durable);
         }
     }
 }

@@ -181,7 +181,11 @@ impl<R: Runtime, D: Disk> Store<R, D> {
                 .dirty_bytes
                 .add(state.runs.iter().map(|run| run.frame_bytes).sum());
         }
-        let has_deleted = !replay.deleted.is_empty();
+        // What the replayed pieces took away goes with a first round.
+        let leaves_files = !replay.deleted.is_empty()
+            || logs
+                .iter()
+                .any(|log| log.state.borrow().has_segments_below_start());
         let shard = Rc::new_cyclic(|itself| Shard {
             files: Files::new(options.open_files_max),
             read_ahead: RefCell::new(ReadAhead::new(budget.clone())),
@@ -215,7 +219,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             direct_ended: Cell::new(false),
             journal_ended: Cell::new(false),
             closed: Cell::new(false),
-            cleanup_wanted: Cell::new(has_deleted),
+            cleanup_wanted: Cell::new(leaves_files),
             unlinks: RefCell::new(VecDeque::new()),
             unlink_wake: Event::new(),
             unlinking: Cell::new(false),
@@ -232,7 +236,10 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         runtime.spawn(Queue::Latency, writer::run(runtime.clone(), shard.clone()));
         runtime.spawn(Queue::Latency, extent::run(shard.clone()));
         runtime.spawn(Queue::WriteBack, checkpoint::run(runtime.clone(), shard.clone()));
-        runtime.spawn(Queue::Background, checkpoint::cleanup::run(shard.clone()));
+        runtime.spawn(
+            Queue::Background,
+            checkpoint::cleanup::run(runtime.clone(), shard.clone()),
+        );
         runtime.spawn(Queue::Background, background::run(runtime.clone(), shard.clone()));
         maintain::spawn(&runtime, &shard);
         Ok((Self { runtime, shard }, report))

@@ -79,7 +79,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         if from < log.end_offset() {
             // Rot in the middle: what lies behind it goes with it.
             log.inner.state.borrow_mut().damaged_from = None;
-            let start = log.start_offset();
+            let start = log.inner.state.borrow().start_offset;
             log.truncate_to(from.max(start)).await?;
         }
         let sequence = {

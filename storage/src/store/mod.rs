@@ -32,6 +32,9 @@ pub trait StoreObserver<D: Disk> {
     /// The acknowledged end of each of `logs` moved; everything up to `sequence` is durable.
     fn advanced(&self, sequence: Sequence, logs: &[Log<D>]);
 
+    /// The start offset of `log` moved, durably. Whoever has no use for that need not listen.
+    fn start_moved(&self, _log: &Log<D>) {}
+
     /// The shard stopped: nothing will be acknowledged any more.
     fn stopped(&self, reason: &Stopped);
 }

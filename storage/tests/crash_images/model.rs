@@ -24,6 +24,8 @@ pub struct Life {
     /// How many truncations are durable.
     pub truncations_durable: usize,
     pub start_requested: i64,
+    /// Whether retention may raise the start as well, over what was acknowledged.
+    pub retains: bool,
     pub start_durable: i64,
     pub epoch_durable: i32,
     pub epoch_requested: i32,
@@ -54,10 +56,15 @@ impl Life {
         if found.damaged.is_some() {
             return Err(format!("damaged from {:?}", found.damaged));
         }
-        if found.start < self.start_durable || found.start > self.start_requested {
+        let acknowledged = self.lineages.iter().map(|lineage| lineage.acknowledged).max();
+        let start_max = match self.retains {
+            true => self.start_requested.max(acknowledged.unwrap_or(0)),
+            false => self.start_requested,
+        };
+        if found.start < self.start_durable || found.start > start_max {
             return Err(format!(
-                "start {} is not in {}..={}",
-                found.start, self.start_durable, self.start_requested
+                "start {} is not in {}..={start_max}",
+                found.start, self.start_durable
             ));
         }
         if found.epoch < self.epoch_durable || found.epoch > self.epoch_requested {

@@ -10,12 +10,16 @@ use strandline_runtime::sim::{SeededRandom, SimRuntime, Simulation};
 use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::sim::Image;
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
-use strandline_storage::{Log, LogId, LogSettings, Sequence, Stopped, Store, StoreObserver, StoreOptions};
+use strandline_storage::{
+    Log, LogId, LogSettings, ReadError, Sequence, Stopped, Store, StoreError, StoreObserver, StoreOptions,
+};
 
 use crate::common::{append, append_as, id, small_options};
 use crate::model::{Life, Model};
 
 pub const PARTITIONS: usize = 4;
+/// The partition of a relaxed topic.
+const RELAXED: usize = 3;
 /// One flush in so many is looked at.
 const FLUSHES_PER_LOOK: u64 = 10;
 /// The same where the journal goes round: those recoveries read much more.
@@ -32,7 +36,33 @@ pub fn directory() -> PathBuf {
 }
 
 pub fn options() -> StoreOptions {
-    small_options(directory())
+    StoreOptions {
+        initial_task_delay_ms: 0,
+        retention_check_ms: 20,
+        ..small_options(directory())
+    }
+}
+
+/// Whether retention goes on beside everything else.
+fn has_retention(seed: u64) -> bool {
+    seed % 3 == 1
+}
+
+/// What a partition is set to, of a seed with retention: one keeps nothing that was acknowledged, all records being old, one a
+/// few segments.
+fn retaining_settings(partition: usize) -> LogSettings {
+    let settings = settings(partition == RELAXED);
+    match partition {
+        1 => LogSettings {
+            retention_ms: 0,
+            ..settings
+        },
+        2 => LogSettings {
+            retention_bytes: 50_000,
+            ..settings
+        },
+        _ => settings,
+    }
 }
 
 pub fn settings(relaxed: bool) -> LogSettings {
@@ -70,7 +100,18 @@ impl StoreObserver<SimDisk> for Acknowledge {
             // Between asking for a truncation and its cut, flushes of what it cuts may still end.
             let end = end.min(lineage.values.len() as i64);
             lineage.acknowledged = lineage.acknowledged.max(end);
+            log.set_high_watermark(lineage.acknowledged);
         }
+    }
+
+    /// Whatever readers were told must not go back.
+    fn start_moved(&self, log: &Log<SimDisk>) {
+        let Some((partition, life)) = self.lives.borrow().get(&log.log_id()).copied() else {
+            return;
+        };
+        let mut model = self.model.borrow_mut();
+        let life = &mut model.partitions[partition][life];
+        life.start_durable = life.start_durable.max(log.start_offset());
     }
 
     fn stopped(&self, reason: &Stopped) {
@@ -137,6 +178,7 @@ struct Workload {
     next_value: u64,
     operations: u64,
     bursts: bool,
+    retention: bool,
 }
 
 impl Workload {
@@ -159,6 +201,7 @@ impl Workload {
             next_value: 0,
             operations,
             bursts: has_bursts(seed),
+            retention: has_retention(seed),
         }
     }
 
@@ -190,16 +233,19 @@ impl Workload {
     }
 
     async fn create(&mut self, partition: usize) {
-        let relaxed = partition == 3;
+        let settings = match self.retention {
+            true => retaining_settings(partition),
+            false => settings(partition == RELAXED),
+        };
         let lives = {
             let mut model = self.model.borrow_mut();
-            model.partitions[partition].push(Life::new(partition.is_multiple_of(2)));
+            model.partitions[partition].push(Life {
+                retains: self.retention,
+                ..Life::new(partition.is_multiple_of(2))
+            });
             model.partitions[partition].len()
         };
-        let log = self
-            .store
-            .create_log(id(1, partition as u32), settings(relaxed))
-            .unwrap();
+        let log = self.store.create_log(id(1, partition as u32), settings).unwrap();
         self.lives
             .borrow_mut()
             .insert(log.log_id(), (partition, lives - 1));
@@ -298,7 +344,9 @@ impl Workload {
         let sequence = log.set_start_offset(offset).await.unwrap();
         if self.random.one_in(2) {
             self.store.durable(sequence).await.unwrap();
-            self.model.borrow_mut().live(partition).unwrap().start_durable = offset;
+            let mut model = self.model.borrow_mut();
+            let life = model.live(partition).unwrap();
+            life.start_durable = life.start_durable.max(offset);
         }
     }
 
@@ -309,7 +357,7 @@ impl Workload {
         let asked = {
             let mut model = self.model.borrow_mut();
             let life = model.live(partition).unwrap();
-            if offset < life.start_requested || offset >= log.end_offset() {
+            if offset < life.start_requested.max(log.start_offset()) || offset >= log.end_offset() {
                 return;
             }
             let mut cut = life.newest().clone();
@@ -319,7 +367,14 @@ impl Workload {
             life.epoch_durable = -1;
             life.lineages.len() - 1
         };
-        let sequence = log.truncate_to(offset).await.unwrap();
+        let sequence = match log.truncate_to(offset).await {
+            // Retention came before it.
+            Err(StoreError::Invalid(_)) if self.retention => {
+                self.model.borrow_mut().live(partition).unwrap().lineages.pop();
+                return;
+            }
+            result => result.unwrap(),
+        };
         if self.random.one_in(2) {
             self.store.durable(sequence).await.unwrap();
             self.model
@@ -343,7 +398,10 @@ impl Workload {
             upper_bound: end,
             at_least_one: true,
         };
-        let result = log.read(request).await.unwrap();
+        let result = match log.read(request).await {
+            Err(ReadError::OutOfRange { .. }) if self.retention => return None,
+            result => result.unwrap(),
+        };
         let batch = result.batches.first()?;
         Some(
             strandline_wire::batch::BatchHeader::decode(batch)

@@ -15,6 +15,10 @@ pub struct BrokerSettings {
     pub max_connections_per_ip_overrides: BTreeMap<String, u32>,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
+    /// `log.initial.task.delay.ms`.
+    pub initial_task_delay_ms: u64,
+    /// `log.retention.check.interval.ms`.
+    pub retention_check_interval_ms: u64,
 }
 
 /// A topic's values on one broker.
@@ -56,6 +60,8 @@ pub struct TopicSettings {
     pub retention_ms: i64,
     /// `retention.bytes`; -1 without limit.
     pub retention_bytes: i64,
+    /// `file.delete.delay.ms`.
+    pub file_delete_delay_ms: u64,
 }
 
 /// What a topic does with the codec of a batch.
@@ -86,6 +92,8 @@ impl BrokerSettings {
             max_connections_per_ip: layers.number("max.connections.per.ip"),
             max_connections_per_ip_overrides: overrides(&layers.text("max.connections.per.ip.overrides")),
             producer_id_expiration_ms: layers.number("producer.id.expiration.ms"),
+            initial_task_delay_ms: layers.number("log.initial.task.delay.ms"),
+            retention_check_interval_ms: layers.number("log.retention.check.interval.ms"),
         }
     }
 }
@@ -115,6 +123,7 @@ impl TopicSettings {
             min_insync_replicas: layers.number("min.insync.replicas"),
             retention_ms: layers.number("retention.ms"),
             retention_bytes: layers.number("retention.bytes"),
+            file_delete_delay_ms: layers.number("file.delete.delay.ms"),
         }
     }
 }

@@ -3,7 +3,6 @@
 use super::super::key::{Check, Effect, Key, Kind, Synonym};
 
 const CLEANER: Effect = Effect::Without("logs are not compacted yet");
-const RETENTION: Effect = Effect::Without("nothing is deleted by age or size yet");
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
@@ -105,7 +104,7 @@ pub(super) const KEYS: &[Key] = &[
         .cluster_wide()
         .check(Check::OneOf(&["compact", "delete"]))
         .effect(Effect::Partly(
-            "compact makes records need a key; nothing is cleaned or deleted yet",
+            "compact makes records need a key; nothing is cleaned yet",
         ))
         .doc("The default of a topic's `cleanup.policy`."),
     Key::broker("log.dir", Kind::List, Some("./data")).doc("Where the data lives; `log.dirs` wins."),
@@ -174,9 +173,8 @@ pub(super) const KEYS: &[Key] = &[
         .doc("The default of a topic's `segment.index.bytes`."),
     Key::broker("log.initial.task.delay.ms", Kind::Long, Some("30000"))
         .at_least(0)
-        .effect(OWN_STORAGE)
         .internal()
-        .doc("How long after the start background tasks of logs begin."),
+        .doc("How long after the start retention begins."),
     Key::broker("log.message.timestamp.after.max.ms", Kind::Long, Some("3600000"))
         .cluster_wide()
         .at_least(0)
@@ -199,17 +197,12 @@ pub(super) const KEYS: &[Key] = &[
         .doc("The default of a topic's `preallocate`."),
     Key::broker("log.retention.bytes", Kind::Long, Some("-1"))
         .cluster_wide()
-        .effect(RETENTION)
         .doc("The default of a topic's `retention.bytes`."),
     Key::broker("log.retention.check.interval.ms", Kind::Long, Some("300000"))
         .at_least(1)
-        .effect(RETENTION)
         .doc("How often it is looked what is to be deleted."),
-    Key::broker("log.retention.hours", Kind::Int, Some("168"))
-        .effect(RETENTION)
-        .doc("As `log.retention.ms`, in hours."),
+    Key::broker("log.retention.hours", Kind::Int, Some("168")).doc("As `log.retention.ms`, in hours."),
     Key::broker("log.retention.minutes", Kind::Int, None)
-        .effect(RETENTION)
         .doc("As `log.retention.ms`, in minutes; it wins over hours."),
     Key::broker("log.retention.ms", Kind::Long, None)
         .cluster_wide()
@@ -218,7 +211,6 @@ pub(super) const KEYS: &[Key] = &[
             Synonym::times("log.retention.minutes", 60_000),
             Synonym::times("log.retention.hours", 3_600_000),
         ])
-        .effect(RETENTION)
         .doc("The default of a topic's `retention.ms`; it wins over minutes and hours."),
     Key::broker("log.roll.hours", Kind::Int, Some("168"))
         .at_least(1)
@@ -247,9 +239,6 @@ pub(super) const KEYS: &[Key] = &[
     Key::broker("log.segment.delete.delay.ms", Kind::Long, Some("60000"))
         .cluster_wide()
         .at_least(0)
-        .effect(Effect::Without(
-            "a deleted log's files go with the next checkpoint",
-        ))
         .doc("The default of a topic's `file.delete.delay.ms`."),
     Key::broker("message.max.bytes", Kind::Int, Some("1048588"))
         .cluster_wide()

@@ -3,7 +3,6 @@
 use super::super::key::{Check, Effect, Key, Kind, Synonym};
 
 const CLEANER: Effect = Effect::Without("logs are not compacted yet");
-const RETENTION: Effect = Effect::Without("nothing is deleted by age or size yet");
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const ONE_REPLICA: Effect = Effect::Without("a partition has one replica in this version");
@@ -19,7 +18,7 @@ pub(super) const KEYS: &[Key] = &[
     )
     .check(Check::OneOf(&["compact", "delete"]))
     .effect(Effect::Partly(
-        "compact makes records need a key; nothing is cleaned or deleted yet",
+        "compact makes records need a key; nothing is cleaned yet",
     ))
     .doc(
         "What becomes of old records: `delete` drops them by age and size, `compact` keeps the \
@@ -81,9 +80,6 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.segment.delete.delay.ms")],
     )
     .at_least(0)
-    .effect(Effect::Without(
-        "a deleted log's files go with the next checkpoint",
-    ))
     .doc("For how long the files of a deleted segment stay."),
     Key::topic(
         "flush.messages",
@@ -248,7 +244,6 @@ pub(super) const KEYS: &[Key] = &[
         Some("-1"),
         &[Synonym::same("log.retention.bytes")],
     )
-    .effect(RETENTION)
     .doc("How large a partition may become before its oldest segments are deleted; -1 for no limit."),
     Key::topic(
         "retention.ms",
@@ -261,7 +256,6 @@ pub(super) const KEYS: &[Key] = &[
         ],
     )
     .at_least(-1)
-    .effect(RETENTION)
     .doc("For how long records are kept; -1 for ever."),
     Key::topic(
         "segment.bytes",
