@@ -77,6 +77,8 @@ enum Suite {
     Groups,
     /// Kafka's command-line tools on groups.
     GroupTools,
+    /// A word count on Kafka Streams.
+    Streams,
     /// Kafka's command-line tools.
     KafkaTools,
     /// `strandctl log export`.
@@ -115,13 +117,13 @@ fn run(arguments: &Arguments, report: &mut Report) -> Result<(), String> {
     let tools = Tools::new(&arguments.tools, check_tries)?;
     let scratch = tempfile::tempdir_in(&arguments.tools).map_err(|error| error.to_string())?;
     if let Some(peer) = &arguments.bootstrap_server {
-        protocol_suites(arguments, report, &tools, peer)?;
+        protocol_suites(arguments, report, &tools, peer, scratch.path())?;
         each_client(arguments, report, &tools);
         return Ok(());
     }
     let mut broker = Broker::start(&arguments.broker, scratch.path(), SHARDS)?;
     let bootstrap = broker.bootstrap();
-    protocol_suites(arguments, report, &tools, &bootstrap)?;
+    protocol_suites(arguments, report, &tools, &bootstrap, scratch.path())?;
     report.begin("broker");
     report.check("stops cleanly after all of this", broker.stop());
     report.end();
@@ -147,6 +149,7 @@ fn protocol_suites(
     report: &mut Report,
     tools: &Tools,
     bootstrap: &str,
+    scratch: &Path,
 ) -> Result<(), String> {
     let wants = |suite| wanted(arguments, suite);
     if wants(Suite::Apis) {
@@ -154,6 +157,9 @@ fn protocol_suites(
     }
     if wants(Suite::Partitioner) {
         suites::partitioner::run(report, &mut tools.java_client(bootstrap, JAVA_VERSIONS[1])?);
+    }
+    if wants(Suite::Streams) {
+        suites::streams::run(report, tools, bootstrap, scratch);
     }
     let mut clients = tools.clients(bootstrap)?;
     if wants(Suite::Libraries) {

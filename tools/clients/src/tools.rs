@@ -125,6 +125,14 @@ impl Tools {
         Script::start(&format!("{JAVA}{version}"), bootstrap, Abilities::ALL, command)
     }
 
+    /// An instance of the word count on Kafka Streams.
+    pub(crate) fn streams(&self, bootstrap: &str) -> Result<Script, String> {
+        let folder = self.folder.join("streams");
+        let mut command = java(&format!("{0}/classes:{0}/*", folder.display()), 256);
+        command.arg("WordCount");
+        Script::start("kafka-streams", bootstrap, Abilities::ALL, command)
+    }
+
     /// A command-line tool of Kafka by its class; returns what it prints. The error holds what it printed
     /// before it failed.
     pub(crate) fn kafka_tool(&self, class: &str, arguments: &[&str]) -> Result<String, String> {

@@ -11,6 +11,7 @@ pub(crate) mod library;
 pub(crate) mod matrix;
 pub(crate) mod partitioner;
 pub(crate) mod shards;
+pub(crate) mod streams;
 pub(crate) mod topics;
 
 use std::time::{SystemTime, UNIX_EPOCH};
