@@ -18,6 +18,9 @@ const UNSUPPORTED_VERSION: i16 = 35;
 const POLICY_VIOLATION: i16 = 44;
 const UNKNOWN_LEADER_EPOCH: i16 = 75;
 
+/// Their records are of the year 1970: retention would delete them.
+const KEPT: &[(&str, &str)] = &[("retention.ms", "-1")];
+
 fn at_times(times: &[i64]) -> Batch {
     Batch::new(
         times
@@ -32,7 +35,7 @@ fn at_times(times: &[i64]) -> Batch {
 fn the_largest_timestamp_is_found_in_every_codec() {
     let broker = Broker::start();
     for codec in CODECS {
-        let mut p = Partition::create(&broker, &format!("max-{codec:?}"), &[]);
+        let mut p = Partition::create(&broker, &format!("max-{codec:?}"), KEPT);
         let empty = p.list_offset(7, MAX_TIMESTAMP);
         assert_eq!((empty.error_code, empty.offset, empty.timestamp), (0, -1, -1));
         p.append(&at_times(&[5, 9, 7]).compressed(codec));
@@ -50,7 +53,7 @@ fn the_largest_timestamp_is_found_in_every_codec() {
 #[test]
 fn the_first_record_at_or_after_a_time_is_found() {
     let broker = Broker::start();
-    let mut p = Partition::create(&broker, "times", &[]);
+    let mut p = Partition::create(&broker, "times", KEPT);
     let base = now_ms() - 100_000;
     for (round, codec) in CODECS.into_iter().enumerate() {
         let start = base + round as i64 * 1000;
@@ -86,7 +89,7 @@ fn append_time_topics_give_the_batchs_first_offset_for_the_maximum() {
 #[test]
 fn special_timestamps_are_known_from_the_version_that_brought_them() {
     let broker = Broker::start();
-    let mut p = Partition::create(&broker, "special", &[]);
+    let mut p = Partition::create(&broker, "special", KEPT);
     p.append(&at_times(&[1, 2, 3]));
     p.delete_records(1);
     for (timestamp, since, offset) in [
@@ -118,7 +121,7 @@ fn special_timestamps_are_known_from_the_version_that_brought_them() {
 #[test]
 fn deleted_records_stay_deleted() {
     let mut broker = Broker::start();
-    let mut p = Partition::create(&broker, "deleted", &[]);
+    let mut p = Partition::create(&broker, "deleted", KEPT);
     for _ in 0..10 {
         p.append(&Batch::of_values(["a", "b", "c"]));
     }
@@ -150,7 +153,7 @@ fn deleted_records_stay_deleted() {
 #[test]
 fn nothing_is_found_by_time_where_nothing_is_left() {
     let broker = Broker::start();
-    let mut p = Partition::create(&broker, "expired", &[]);
+    let mut p = Partition::create(&broker, "expired", KEPT);
     p.append(&at_times(&[1000, 2000]));
     assert_eq!(p.delete_records(1).low_watermark, 1);
     // The record that is left, not the batch's first.
@@ -191,7 +194,7 @@ fn records_of_a_compacted_topic_are_not_deleted_by_request() {
 #[test]
 fn epochs_end_where_the_next_one_starts() {
     let mut broker = Broker::start();
-    let mut p = Partition::create(&broker, "epochs", &[]);
+    let mut p = Partition::create(&broker, "epochs", KEPT);
     p.append(&Batch::of_values(["a", "b"]));
     let first = p.list_offset(7, LATEST).leader_epoch;
     broker.kill();
@@ -228,7 +231,7 @@ fn epochs_end_where_the_next_one_starts() {
 #[test]
 fn an_epoch_older_than_every_record_ends_where_the_log_starts() {
     let mut broker = Broker::start();
-    let mut p = Partition::create(&broker, "old", &[]);
+    let mut p = Partition::create(&broker, "old", KEPT);
     p.append(&Batch::of_values(["a", "b", "c"]));
     let first = p.list_offset(7, LATEST).leader_epoch;
     broker.kill();

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{DescribeLogDirsRequest, MetadataRequest, ProduceRequest};
+use strandline_wire::log_details::LogDetails;
 use support::topic::{FETCH_VERSION, PRODUCE_VERSION, create, metadata, name};
 use support::{Batch, Broker, Partition};
 
@@ -116,6 +117,8 @@ fn log_directories_list_each_partition_once() {
                     partition.partition_size
                 );
                 assert_eq!(partition.offset_lag, 0);
+                let details = LogDetails::decode(&partition.unknown_tagged_fields);
+                assert_eq!(details, (version >= 2).then_some(LogDetails { segments: 1 }));
                 if version == 4 {
                     assert!(seen.insert(partition.partition_index), "listed twice");
                 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
+use strandline_wire::log_details::LogDetails;
 use strandline_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResponse, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
@@ -84,9 +85,15 @@ fn describe<D: Disk>(topic: &Topic<D>, asked: &Asked) -> Option<DescribeLogDirsT
         .iter()
         .filter(|partition| numbers.is_none_or(|numbers| numbers.contains(&partition.number)))
         .map(|partition| {
+            let segments = partition.log.segments();
+            let size = segments.iter().map(|segment| segment.payload_bytes).sum();
+            let details = LogDetails {
+                segments: u32::try_from(segments.len()).unwrap_or(u32::MAX),
+            };
             DescribeLogDirsPartition::default()
                 .with_partition_index(partition.number)
-                .with_partition_size(saturated(partition.log.size_bytes()))
+                .with_partition_size(saturated(size))
+                .with_unknown_tagged_fields(details.encode())
                 .with_offset_lag((partition.high_watermark() - partition.log.end_offset()).max(0))
         })
         .collect();

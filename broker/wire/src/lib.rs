@@ -7,6 +7,7 @@
 //! - [`produce`], [`fetch`]: both directions, hand-written, zero-copy.
 //! - [`cold`]: every other API, decoded by `kafka-protocol` after [`guard`] has walked the bytes; [`offsets_by_id`]: two versions
 //!   that it lacks.
+//! - [`log_details`]: what DescribeLogDirs says here besides.
 //! - [`murmur2`](mod@murmur2), [`topic_name`]: Kafka's partitioner hash and its rules for topic names.
 //! - [`fuzz_entries`]: one function for each entry that takes bytes from outside.
 //!
@@ -26,6 +27,7 @@ pub mod frame;
 pub mod fuzz_entries;
 pub mod grouped;
 pub mod guard;
+pub mod log_details;
 pub mod murmur2;
 pub mod offsets_by_id;
 pub mod primitives;

@@ -26,6 +26,17 @@ impl Broker {
     /// Starts `program` with `shards` shards and waits for its `ready:` line. The data folder is made inside
     /// `scratch`.
     pub(crate) fn start(program: &Path, scratch: &Path, shards: usize) -> Result<Self, String> {
+        // Some suites look for records of the year 2023 by their times: retention would delete them meanwhile.
+        Self::start_set(program, scratch, shards, &["log.initial.task.delay.ms=86400000"])
+    }
+
+    /// The same, with these settings.
+    pub(crate) fn start_set(
+        program: &Path,
+        scratch: &Path,
+        shards: usize,
+        settings: &[&str],
+    ) -> Result<Self, String> {
         let folder = tempfile::Builder::new()
             .prefix("node-")
             .tempdir_in(scratch)
@@ -36,6 +47,7 @@ impl Broker {
             .arg("--data-dir")
             .arg(folder.path().join("data"))
             .args(["--port", "0", "--http-port", "0", "--shards", &shards.to_string()])
+            .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(stderr)

@@ -10,6 +10,7 @@ pub mod consumer;
 mod error;
 pub mod fetch;
 pub mod group;
+pub mod log_dirs;
 pub mod metadata;
 pub mod offsets;
 pub mod partitioner;

@@ -1,4 +1,4 @@
-//! `topic describe`: partitions, leaders, replicas, offsets, changed configuration.
+//! `topic describe`: partitions, leaders, replicas, offsets, sizes, changed configuration.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +32,10 @@ struct PartitionDescription {
     /// Null where the leader could not be asked.
     start_offset: Option<i64>,
     end_offset: Option<i64>,
+    /// Payload bytes.
+    size_bytes: Option<i64>,
+    /// Null where the broker does not tell, as Kafka's does not.
+    segments: Option<u32>,
 }
 
 /// `strandctl topic describe`
@@ -74,6 +78,7 @@ fn describe_one(client: &mut Client, topic: Topic) -> Result<Description, Client
     };
     let starts = offsets(client, EARLIEST)?;
     let ends = offsets(client, LATEST)?;
+    let sizes = client.log_sizes(&topic);
     Ok(Description {
         id: topic.id.map(topic_id_text),
         internal: topic.is_internal,
@@ -85,6 +90,8 @@ fn describe_one(client: &mut Client, topic: Topic) -> Result<Description, Client
             .map(|partition| PartitionDescription {
                 start_offset: starts.get(&partition.index).copied().flatten(),
                 end_offset: ends.get(&partition.index).copied().flatten(),
+                size_bytes: sizes.get(&partition.index).map(|size| size.bytes),
+                segments: sizes.get(&partition.index).and_then(|size| size.segments),
                 partition: partition.index,
                 leader: partition.leader,
                 leader_epoch: partition.leader_epoch,
@@ -124,6 +131,8 @@ fn print(description: &Description, output: &mut Output) -> Result<(), Failure> 
             join(&partition.offline),
             number(partition.start_offset),
             number(partition.end_offset),
+            number(partition.size_bytes),
+            number(partition.segments.map(i64::from)),
         ]
     };
     let rows: Vec<_> = description.partitions.iter().map(row).collect();
@@ -137,6 +146,8 @@ fn print(description: &Description, output: &mut Output) -> Result<(), Failure> 
             "OFFLINE",
             "START",
             "END",
+            "BYTES",
+            "SEGMENTS",
         ],
         &rows,
     )

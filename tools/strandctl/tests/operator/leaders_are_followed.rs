@@ -18,6 +18,29 @@ fn a_produce_to_the_wrong_broker_finds_the_leader() {
 }
 
 #[test]
+fn a_description_asks_each_leader_what_it_holds() {
+    let cluster = Cluster::start(2).with_topic("t", 2);
+    for partition in ["0", "1"] {
+        strandctl(&cluster.bootstrap, &["produce", "t", "-p", partition], "a\n").succeeded();
+    }
+    let described = strandctl(&cluster.bootstrap, &["topic", "describe", "t", "--json"], "").succeeded();
+    let partitions = &described.json()[0][0]["partitions"];
+    let sizes: Vec<i64> = [0, 1]
+        .map(|at| partitions[at]["size_bytes"].as_i64().unwrap())
+        .to_vec();
+    assert!(sizes.iter().all(|size| (60..200).contains(size)), "{sizes:?}");
+    assert_eq!(partitions[0]["segments"], 1);
+    assert!(partitions[1]["segments"].is_null(), "Kafka does not tell");
+    assert_eq!(partitions[1]["end_offset"], 1);
+    let shown = strandctl(&cluster.bootstrap, &["topic", "describe", "t"], "").succeeded();
+    assert!(
+        shown.stdout.contains("BYTES") && shown.stdout.contains("SEGMENTS"),
+        "{}",
+        shown.stdout
+    );
+}
+
+#[test]
 fn a_lost_acknowledgement_stores_no_record_twice() {
     let cluster = Cluster::start(1).with_topic("t", 1);
     cluster.plan(Fault::LostAcknowledgement);

@@ -9,6 +9,9 @@ use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult,
 };
+use kafka_protocol::messages::describe_log_dirs_response::{
+    DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use kafka_protocol::messages::list_offsets_response::{
@@ -22,13 +25,16 @@ use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, ConsumerGroupDescribeRequest,
     CreateTopicsRequest, CreateTopicsResponse, DeleteGroupsRequest, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
-    DescribeConfigsResponse, DescribeGroupsRequest, FetchRequest, FetchResponse, FindCoordinatorRequest,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
-    InitProducerIdResponse, ListGroupsRequest, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, ProduceResponse, ProducerId,
-    RequestHeader, ResponseHeader, TopicName,
+    DescribeConfigsResponse, DescribeGroupsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse,
+    FetchRequest, FetchResponse, FindCoordinatorRequest, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListGroupsRequest,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest, ProduceResponse, ProducerId, RequestHeader, ResponseHeader,
+    TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
+
+use strandline_wire::log_details::LogDetails;
 
 use super::cluster::{Fault, Partition, Shared, State};
 use super::groups;
@@ -76,6 +82,9 @@ pub(crate) fn answer(broker: i32, mut frame: Bytes, shared: &Shared) -> Answer {
         ApiKey::DescribeConfigs => call!(DescribeConfigsRequest, describe_configs),
         ApiKey::IncrementalAlterConfigs => call!(IncrementalAlterConfigsRequest, alter_configs),
         ApiKey::DescribeCluster => call!(DescribeClusterRequest, describe_cluster),
+        ApiKey::DescribeLogDirs => call!(DescribeLogDirsRequest, |state: &mut State, _| log_dirs(
+            state, broker
+        )),
         ApiKey::FindCoordinator => call!(FindCoordinatorRequest, groups::find),
         ApiKey::ListGroups => call!(ListGroupsRequest, |state: &mut State, request| groups::list(
             state, broker, version, request
@@ -153,6 +162,7 @@ fn api_versions(state: &State) -> ApiVersionsResponse {
         (ApiKey::DescribeConfigs, 1, 4),
         (ApiKey::IncrementalAlterConfigs, 0, 1),
         (ApiKey::DescribeCluster, 0, 2),
+        (ApiKey::DescribeLogDirs, 1, 4),
         (ApiKey::DeleteGroups, 0, 2),
         (ApiKey::FindCoordinator, 0, if state.old_groups { 3 } else { 6 }),
         (ApiKey::ListGroups, 0, if state.old_groups { 4 } else { 5 }),
@@ -251,6 +261,35 @@ fn list_offsets(state: &mut State, broker: i32, request: ListOffsetsRequest) -> 
             .with_partitions(partitions)
     });
     ListOffsetsResponse::default().with_topics(topics.collect())
+}
+
+/// What a broker leads, a segment a batch; the first broker tells of segments, the others are Kafka's.
+fn log_dirs(state: &State, broker: i32) -> DescribeLogDirsResponse {
+    let topics = state.topics.iter().map(|(name, partitions)| {
+        let led = (0..).zip(partitions).filter(|(_, p)| p.leader == broker);
+        let partitions = led.map(|(index, partition)| {
+            let bytes: usize = partition.batches.iter().map(|(_, batch)| batch.len()).sum();
+            let details = LogDetails {
+                segments: partition.batches.len() as u32,
+            };
+            let tagged = if broker == 1 {
+                details.encode()
+            } else {
+                Default::default()
+            };
+            DescribeLogDirsPartition::default()
+                .with_partition_index(index)
+                .with_partition_size(bytes as i64)
+                .with_unknown_tagged_fields(tagged)
+        });
+        DescribeLogDirsTopic::default()
+            .with_name(TopicName(text(name)))
+            .with_partitions(partitions.collect())
+    });
+    let directory = DescribeLogDirsResult::default()
+        .with_log_dir(text("/data"))
+        .with_topics(topics.collect());
+    DescribeLogDirsResponse::default().with_results(vec![directory])
 }
 
 /// The first batch with a record at or after a time, or -1.
