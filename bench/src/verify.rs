@@ -120,6 +120,27 @@ impl SequenceTracker {
         self.received - self.duplicates
     }
 
+    /// Adds what another reader of the same sequence saw. What both saw counts as seen twice.
+    pub fn absorb(&mut self, other: &Self) {
+        let distinct = self.distinct() + other.distinct();
+        let next = self.next.max(other.next);
+        let mut gaps = BTreeMap::new();
+        // Missing is what neither saw.
+        for mine in self.missing(next) {
+            for theirs in other.missing(next) {
+                let (start, end) = (mine.start.max(theirs.start), mine.end.min(theirs.end));
+                if start < end {
+                    gaps.insert(start, end);
+                }
+            }
+        }
+        let missing: u64 = gaps.iter().map(|(start, end)| end - start).sum();
+        self.received += other.received;
+        self.duplicates += other.duplicates + (distinct - (next - missing));
+        self.reordered += other.reordered;
+        (self.next, self.gaps) = (next, gaps);
+    }
+
     /// The sequences below `sent` that never came.
     fn missing(&self, sent: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let tail = (self.next < sent).then_some(self.next..sent);
@@ -209,6 +230,16 @@ impl Verification {
             result.invented += seen.next.saturating_sub(sent);
         }
         result
+    }
+
+    /// What a group is held to: delivery at least once. Records that came again after a rebalance are no fault.
+    pub fn passed_at_least_once(&self) -> bool {
+        Self {
+            duplicates: 0,
+            offsets_not_rising: 0,
+            ..self.clone()
+        }
+        .passed()
     }
 
     /// Adds what another run found of its own records.
@@ -316,6 +347,21 @@ mod tests {
             (0, 1, 0)
         );
         assert!(!duplicated.passed() && !swapped.passed());
+    }
+
+    #[test]
+    fn two_readers_of_one_sequence_are_one() {
+        let seen = |sequences: &[u64]| {
+            let mut tracker = SequenceTracker::default();
+            sequences.iter().for_each(|&sequence| tracker.observe(sequence));
+            tracker
+        };
+        let mut both = seen(&[0, 1, 2, 5]);
+        both.absorb(&seen(&[2, 3, 5, 7]));
+        assert_eq!((both.next, both.received, both.duplicates), (8, 8, 2));
+        assert_eq!(both.missing(9).collect::<Vec<_>>(), [4..5, 6..7, 8..9]);
+        both.absorb(&SequenceTracker::default());
+        assert_eq!((both.next, both.duplicates), (8, 2));
     }
 
     #[test]

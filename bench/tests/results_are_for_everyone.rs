@@ -15,7 +15,8 @@ use strandline_bench::cli::{self, Command as Cli};
 use strandline_bench::limits::{DurableCommit, Figure, Limits};
 use strandline_bench::null_broker::{NullBroker, NullBrokerOptions};
 use strandline_bench::report::{
-    AgainstLimit, Calibration, Floor, LimitFacts, ReadBack, RunReport, SCHEMA_VERSION, load, write_report,
+    AgainstLimit, Calibration, Floor, GroupFacts, LimitFacts, ReadBack, RunReport, SCHEMA_VERSION, load,
+    write_report,
 };
 use strandline_bench::run::{Finished, run};
 
@@ -99,6 +100,12 @@ fn full(finished: &Finished) -> RunReport {
         records: 1,
         seconds: 1.5,
         bytes_per_second: 1.5,
+    });
+    report.groups.push(GroupFacts {
+        name: "g".to_owned(),
+        members: 1,
+        joins: 1,
+        verification: report.verification.clone().unwrap(),
     });
     report.errors.insert("NOT_LEADER".to_owned(), 3);
     report.verdict.reasons.push("x".to_owned());

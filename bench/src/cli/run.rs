@@ -94,9 +94,15 @@ pub struct RunArgs {
     /// Senders, each a pinned thread with a connection to every broker.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub producers: u32,
-    /// Consumers that read along; 0 reads the topic back afterwards. [default: 1; 0 for --rate max]
+    /// Consumers that read along, outside of groups; 0 reads the topic back afterwards. [default: 1; 0 for --rate max or with --groups]
     #[arg(long)]
     pub consumers: Option<usize>,
+    /// So many consumer groups (classic protocol), each of which reads everything; commits every second.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub groups: u16,
+    /// Members of each group.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub group_members: u16,
     /// Consumers that share the partitions when the topic is read back.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub readers: u16,
@@ -147,7 +153,9 @@ impl RunArgs {
         if self.no_verify {
             0
         } else {
-            self.consumers.unwrap_or(usize::from(self.rate != RateSpec::Max))
+            // Groups read along; what they deliver at least once is read back once more to be verified.
+            self.consumers
+                .unwrap_or(usize::from(self.rate != RateSpec::Max && self.groups == 0))
         }
     }
 
@@ -181,11 +189,13 @@ impl RunArgs {
         }
     }
 
-    /// By which number of arrivals every stream has had its share of so many records: independent ones may be late.
+    /// By which number of arrivals every stream has had its share of so many records: independent and uneven ones may be late.
     fn latest_arrival(&self, records: u64) -> f64 {
         let streams = f64::from(self.producers) * f64::from(self.partitions) * f64::from(self.topics);
         match self.rate {
             RateSpec::Poisson(_) => 2.0 * records as f64 + 64.0 * streams,
+            // Streams of other weights have their last one up to a gap later.
+            _ if self.keys != Keys::None => 2.0 * records as f64 + streams,
             _ => records as f64,
         }
     }

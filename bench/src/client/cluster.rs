@@ -72,6 +72,7 @@ impl ProducerIdentity {
     pub fn ask(address: &str, timeout: Duration) -> Result<Self, ClientError> {
         let mut connection = Connection::open_within(address, timeout)?;
         let request = InitProducerIdRequest::default()
+            .with_transactional_id(None)
             .with_producer_id(ProducerId(-1))
             .with_producer_epoch(-1);
         let answer: InitProducerIdResponse = connection.call(ApiKey::InitProducerId, &request)?;
@@ -298,7 +299,7 @@ impl Cluster {
 }
 
 /// `host:port`, an IPv6 address in brackets.
-fn address(host: &str, port: i32) -> String {
+pub(crate) fn address(host: &str, port: i32) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")
     } else {

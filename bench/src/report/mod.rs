@@ -8,7 +8,8 @@ mod text;
 pub use files::{DISTRIBUTIONS, Export, Folder, load, stored, write_report, write_results};
 pub use html::sweep_page;
 pub use model::{
-    AgainstLimit, Calibration, Curve, Floor, LeaderFacts, LimitFacts, PartitionFacts, Phase, TimelineRow,
+    AgainstLimit, Calibration, Curve, Floor, GroupFacts, LeaderFacts, LimitFacts, PartitionFacts, Phase,
+    TimelineRow,
 };
 pub use text::print;
 
@@ -56,7 +57,7 @@ impl fmt::Display for RateText<'_> {
 }
 
 /// The version of the shape of `run.json`; it rises with every change that a reader could trip over.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// The result of a run, as `run.json` holds it. Times are nanoseconds where the name says `_ns`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -91,6 +92,8 @@ pub struct RunReport {
     pub verification: Option<Verification>,
     /// Why there is no verification, or why it is not complete.
     pub verification_note: Option<String>,
+    /// What consumer groups saw.
+    pub groups: Vec<GroupFacts>,
     /// How fast it was read back, if that was done after the load.
     pub read_back: Option<ReadBack>,
     /// The longest time in which a partition had records due and acknowledged none.

@@ -3,6 +3,7 @@
 use crate::histogram::{CurvePoint, Summary};
 use crate::limits::Limits;
 use crate::series::Throughput;
+use crate::verify::Verification;
 use serde::{Deserialize, Serialize};
 
 /// One second of the schedule.
@@ -86,6 +87,19 @@ pub struct LeaderFacts {
     pub acknowledged: u64,
     /// How long its answers to requests took.
     pub service: Option<Summary>,
+}
+
+/// What one consumer group saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupFacts {
+    /// Its name.
+    pub name: String,
+    /// Its members.
+    pub members: usize,
+    /// Joins that gave an assignment: one a member, and one more a member for each rebalance.
+    pub joins: u64,
+    /// Its records, held against what was acknowledged; duplicates are records delivered again.
+    pub verification: Verification,
 }
 
 /// What the tool itself can do, and what a durable acknowledgement costs at least here.

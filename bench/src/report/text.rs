@@ -174,6 +174,24 @@ fn verification(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
             found.invented
         )?;
     }
+    for group in &report.groups {
+        let found = &group.verification;
+        writeln!(
+            out,
+            "group     {} of {} member(s), {} join(s): {} read, lost {}, delivered again {}, reordered {}",
+            if found.passed_at_least_once() {
+                "ok"
+            } else {
+                "FAILED"
+            },
+            group.members,
+            group.joins,
+            format_count(found.received),
+            found.acknowledged_missing,
+            found.duplicates,
+            found.reordered
+        )?;
+    }
     if let Some(note) = &report.verification_note {
         writeln!(out, "verified  {note}")?;
     }

@@ -85,6 +85,7 @@ fn closed_loop(args: &RunArgs, folder: &Folder, name: &str) -> RunArgs {
         rate: RateSpec::Max,
         no_verify: true,
         consumers: None,
+        groups: 0,
         num_records: None,
         ..plain(args, folder, name)
     }
@@ -125,6 +126,7 @@ pub(super) fn calibrate(
         keep_topic: false,
         no_verify: true,
         consumers: None,
+        groups: 0,
         num_records: None,
         warm_up: Some(CALIBRATION_WARM_UP),
         duration: Some(CALIBRATION_DURATION),

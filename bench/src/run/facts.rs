@@ -108,6 +108,7 @@ impl Run<'_> {
             verification: None,
             verification_note: None,
             read_back: None,
+            groups: Vec::new(),
             longest_ack_gap_ns: senders
                 .iter()
                 .map(|sender| sender.longest_ack_gap)

@@ -2,29 +2,29 @@
 
 mod extras;
 mod facts;
+mod reading;
 
 use crate::cli::RunArgs;
 use crate::client::blocking;
 use crate::client::{ClientError, Cluster, Pipe, ProducerIdentity, TopicLayout};
 use crate::clock::{Clock, Nanos, SECOND};
-use crate::consumer::{ConsumePlan, Consumer, ConsumerReport};
 use crate::exit::Exit;
 use crate::hiccup::HiccupMeter;
 use crate::keys::KeySpace;
 use crate::machine::Machine;
-use crate::report::{Folder, ReadBack, RunReport, write_report, write_results};
+use crate::report::{Folder, RunReport, write_report, write_results};
 use crate::schedule::RateSpec;
 use crate::sender::{LoadPlan, Progress, Sender, SenderReport};
 use crate::series::{IntervalPart, Recorder, Series};
 use crate::target::{ChildBroker, ChildKind, ChildOptions};
-use crate::verify::{Observed, Verification};
+use crate::verify::Verification;
 use extras::Steps;
 pub(crate) use extras::find_peak;
 use facts::all_ledgers;
+use reading::finish_groups;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// From the start of the threads to the first record.
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, RunError> {
         let clock = Clock::start();
         let mut cluster = Cluster::connect(&bootstrap)?;
-        let run_id = (clock.wall_ms(0) as u32) ^ std::process::id().rotate_left(16);
+        let run_id = fastrand::u32(..);
         let topic = args
             .topic
             .clone()
@@ -252,13 +252,20 @@ impl<'a> Run<'a> {
                 .collect();
             pipes.push(opened?);
         }
+        let (parts, collected) = mpsc::channel();
+        let phases = self.args.phases();
+        let collector = std::thread::spawn(move || Series::collect(phases, &collected));
+        let consume_plan = self.consume_plan();
+        let groups = match &consume_plan {
+            Some(consume_plan) => self.start_groups(consume_plan, &parts, phases)?,
+            None => Vec::new(),
+        };
         let hiccups = HiccupMeter::start(self.clock).map_err(RunError::io("starting a thread"))?;
         let plan = Arc::new(self.load_plan()?);
-        let (parts, collected) = mpsc::channel();
-        let phases = plan.phases;
-        let collector = std::thread::spawn(move || Series::collect(phases, &collected));
-
-        let consume_plan = self.consume_plan(&plan);
+        if let Some(consume_plan) = &consume_plan {
+            // Set once, here, and before anything is sent.
+            let _ = consume_plan.start.set(plan.start);
+        }
         let reading_along = if consume_plan.is_some() {
             self.args.consumers()
         } else {
@@ -275,6 +282,7 @@ impl<'a> Run<'a> {
         let cpu_after = self.child.and_then(cpu_ns_of);
         let hiccups = hiccups.stop();
         let (observed, note, read_back) = self.finish_consumers(consume_plan, consumers, &plan);
+        let (groups, note) = finish_groups(groups, note, &all_ledgers(&senders));
         drop(parts);
         let series = collector.join().expect("the collector only merges");
 
@@ -282,6 +290,7 @@ impl<'a> Run<'a> {
         report.verification = observed.map(|observed| Verification::of(&all_ledgers(&senders), &observed));
         report.verification_note = note;
         report.read_back = read_back;
+        report.groups = groups;
         report.failed_conditions = self.failed_conditions(&series);
         report.target.cpu_ns = cpu_after
             .zip(cpu_before)
@@ -344,41 +353,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// `None` when nothing shall or can be read.
-    fn consume_plan(&self, plan: &LoadPlan) -> Option<Arc<ConsumePlan>> {
-        let fetch_version = self.fetch_version.filter(|_| !self.args.no_verify)?;
-        Some(Arc::new(ConsumePlan {
-            clock: self.clock,
-            start: plan.start,
-            layout: self.layout.clone(),
-            run: self.run_id,
-            fetch_version,
-            end_offsets: OnceLock::new(),
-            start_offsets: self.start_offsets.clone(),
-        }))
-    }
-
-    fn start_consumers(
-        &self,
-        consume_plan: &Arc<ConsumePlan>,
-        count: usize,
-        parts: Option<&mpsc::Sender<IntervalPart>>,
-        plan: &LoadPlan,
-    ) -> Result<Vec<JoinHandle<ConsumerReport>>, RunError> {
-        let mut threads = Vec::new();
-        for index in 0..count {
-            let recorder = parts.map(|parts| Recorder::new(plan.phases, parts.clone()));
-            let consumer = Consumer::new(consume_plan, (index, count), recorder, &self.progress);
-            let thread = std::thread::Builder::new().name(format!("consumer-{index}"));
-            threads.push(
-                thread
-                    .spawn(move || consumer.run())
-                    .map_err(RunError::io("starting a consumer"))?,
-            );
-        }
-        Ok(threads)
-    }
-
     /// Starts the senders, prints progress, and waits for their end.
     fn run_senders(
         &self,
@@ -437,63 +411,6 @@ impl<'a> Run<'a> {
         }
         acknowledged
     }
-
-    /// Tells the consumers where the log ends, or reads everything back now, and returns what was seen.
-    fn finish_consumers(
-        &mut self,
-        consume_plan: Option<Arc<ConsumePlan>>,
-        mut consumers: Vec<JoinHandle<ConsumerReport>>,
-        plan: &LoadPlan,
-    ) -> (Option<Observed>, Option<String>, Option<ReadBack>) {
-        let Some(consume_plan) = consume_plan else {
-            let why = if self.args.no_verify {
-                "not asked for"
-            } else {
-                "not possible: the target does not serve Fetch"
-            };
-            return (None, Some(why.to_owned()), None);
-        };
-        let ends = self.cluster.end_offsets(&self.layout);
-        let (ends, mut note) = match ends {
-            Ok(ends) => (ends, None),
-            Err(error) => (
-                BTreeMap::new(),
-                Some(format!("not complete: where the logs end is unknown: {error}")),
-            ),
-        };
-        let known = note.is_none();
-        // Set once, here. Without ends the consumers stop when nothing comes any more.
-        let _ = consume_plan.end_offsets.set(ends);
-        let reads_back = known && consumers.is_empty();
-        let began = self.clock.now();
-        if reads_back {
-            let readers = usize::from(self.args.readers);
-            match self.start_consumers(&consume_plan, readers, None, plan) {
-                Ok(started) => consumers = started,
-                Err(error) => note = Some(format!("not complete: {error}")),
-            }
-        }
-        let mut observed = Observed::default();
-        let readers = consumers.len();
-        for consumer in consumers {
-            match consumer.join() {
-                Ok(report) => {
-                    observed.merge(report.observed);
-                    note = note.or(report.gave_up.map(|why| format!("not complete: {why}")));
-                }
-                Err(_) => note = Some("not complete: a consumer panicked".to_owned()),
-            }
-        }
-        let seconds = self.clock.now().saturating_sub(began) as f64 / SECOND as f64;
-        let records = self.progress.received.load(Ordering::Relaxed);
-        let read_back = reads_back.then(|| ReadBack {
-            consumers: readers,
-            records,
-            seconds,
-            bytes_per_second: records as f64 * self.args.record_size.mean() / seconds,
-        });
-        (Some(observed), note, read_back)
-    }
 }
 
 /// CPU time that a process has used, all its threads together; `None` when it is gone.
@@ -511,7 +428,11 @@ pub fn exit_of(report: &RunReport) -> Exit {
         .verification_note
         .as_ref()
         .is_some_and(|note| note.starts_with("not complete"));
-    if report.verification.as_ref().is_some_and(|found| !found.passed()) || incomplete {
+    let group_failed = report
+        .groups
+        .iter()
+        .any(|group| !group.verification.passed_at_least_once());
+    if report.verification.as_ref().is_some_and(|found| !found.passed()) || group_failed || incomplete {
         Exit::VerificationFailed
     } else if !report.verdict.valid {
         Exit::Invalid

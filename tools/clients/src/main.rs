@@ -46,6 +46,9 @@ struct Arguments {
     /// The command line for operators.
     #[arg(long, default_value = "target/release/strandctl")]
     strandctl: PathBuf,
+    /// The load generator.
+    #[arg(long, default_value = "target/release/strandline-bench")]
+    bench: PathBuf,
     /// Only these suites.
     #[arg(long = "suite", value_enum)]
     suites: Vec<Suite>,
@@ -81,6 +84,8 @@ enum Suite {
     Streams,
     /// Kafka's command-line tools.
     KafkaTools,
+    /// The load generator.
+    Load,
     /// `strandctl log export`.
     Export,
     /// Nodes of many shards.
@@ -118,12 +123,14 @@ fn run(arguments: &Arguments, report: &mut Report) -> Result<(), String> {
     let scratch = tempfile::tempdir_in(&arguments.tools).map_err(|error| error.to_string())?;
     if let Some(peer) = &arguments.bootstrap_server {
         protocol_suites(arguments, report, &tools, peer, scratch.path())?;
+        load_suite(arguments, report, &tools, peer, scratch.path());
         each_client(arguments, report, &tools);
         return Ok(());
     }
     let mut broker = Broker::start(&arguments.broker, scratch.path(), SHARDS)?;
     let bootstrap = broker.bootstrap();
     protocol_suites(arguments, report, &tools, &bootstrap, scratch.path())?;
+    load_suite(arguments, report, &tools, &bootstrap, scratch.path());
     report.begin("broker");
     report.check("stops cleanly after all of this", broker.stop());
     report.end();
@@ -189,6 +196,13 @@ fn protocol_suites(
         suites::kafka_tools::run(report, tools, bootstrap);
     }
     Ok(())
+}
+
+/// The load generator, against the same broker.
+fn load_suite(arguments: &Arguments, report: &mut Report, tools: &Tools, bootstrap: &str, scratch: &Path) {
+    if wanted(arguments, Suite::Load) {
+        suites::load::run(report, tools, &arguments.bench, bootstrap, scratch);
+    }
 }
 
 /// The suites that start nodes of their own.

@@ -156,6 +156,23 @@ impl Tools {
         ))
     }
 
+    /// Whether HdrHistogram's Python implementation reads in the log of a run of the load generator what the run itself says.
+    pub(crate) fn read_hdr_log(&self, run: &Path) -> Result<(), String> {
+        let output = self
+            .python("hdr_log.py")
+            .arg(run)
+            .output()
+            .map_err(|error| format!("cannot run python: {error}"))?;
+        if output.status.success() && output.stdout == b"OK\n" {
+            return Ok(());
+        }
+        Err(format!(
+            "{:.500}{:.1500}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ))
+    }
+
     fn python(&self, script: &str) -> Command {
         let mut command = Command::new(self.folder.join("venv/bin/python"));
         command.arg("-B").arg(self.sources.join("python").join(script));

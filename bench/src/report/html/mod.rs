@@ -471,6 +471,26 @@ fn verification(out: &mut String, report: &RunReport) {
             ),
         ));
     }
+    for group in &report.groups {
+        let found = &group.verification;
+        rows.push((
+            "group",
+            format!(
+                "{} of {} members, {} joins: {} read, lost {}, delivered again {}, reordered {}",
+                if found.passed_at_least_once() {
+                    "passed"
+                } else {
+                    "FAILED"
+                },
+                group.members,
+                group.joins,
+                format_count(found.received),
+                found.acknowledged_missing,
+                found.duplicates,
+                found.reordered
+            ),
+        ));
+    }
     rows.push(("note", report.verification_note.clone().unwrap_or_default()));
     rows.push((
         "longest gap",

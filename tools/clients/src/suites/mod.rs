@@ -8,6 +8,7 @@ pub(crate) mod group_tools;
 pub(crate) mod groups;
 pub(crate) mod kafka_tools;
 pub(crate) mod library;
+pub(crate) mod load;
 pub(crate) mod matrix;
 pub(crate) mod partitioner;
 pub(crate) mod shards;

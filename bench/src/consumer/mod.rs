@@ -1,5 +1,10 @@
 //! A consumer: reads partitions by assignment, times every record from its intended time, and checks every byte of it.
 
+mod member;
+mod membership;
+
+pub use member::{Group, Member};
+
 use crate::client::{CLIENT_ID, Pipe, TopicLayout};
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::payload::{self, PayloadError};
@@ -47,8 +52,8 @@ const RETRY_AFTER: Nanos = 100_000_000;
 pub struct ConsumePlan {
     /// The run's clock.
     pub clock: Clock,
-    /// When the schedule starts, by that clock.
-    pub start: Nanos,
+    /// When the schedule starts, by that clock; known before the first record is sent.
+    pub start: Arc<OnceLock<Nanos>>,
     /// The topics, and where their partitions are led.
     pub layout: TopicLayout,
     /// Records of other runs are passed over.
@@ -100,7 +105,7 @@ struct Sink {
     progress: Arc<Progress>,
     report: ConsumerReport,
     run: u32,
-    start: Nanos,
+    start: Arc<OnceLock<Nanos>>,
 }
 
 impl Consumer {
@@ -125,26 +130,12 @@ impl Consumer {
             if positions.is_empty() {
                 continue;
             }
-            lanes.push(Lane {
-                address: address.clone(),
-                pipe: None,
-                positions,
-                waiting: false,
-                correlation_id: 0,
-                not_before: 0,
-            });
+            lanes.push(Lane::new(address, positions));
         }
-        let sink = Sink {
-            recorder,
-            progress: Arc::clone(progress),
-            report: ConsumerReport::default(),
-            run: plan.run,
-            start: plan.start,
-        };
         Self {
             plan: Arc::clone(plan),
             lanes,
-            sink,
+            sink: Sink::new(plan, recorder, progress),
             last_progress: 0,
         }
     }
@@ -186,12 +177,7 @@ impl Consumer {
         };
         let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(self.lanes.len());
         for pipe in self.lanes.iter().filter_map(|lane| lane.pipe.as_ref()) {
-            let interest = if pipe.is_sending() {
-                PollFlags::IN | PollFlags::OUT
-            } else {
-                PollFlags::IN
-            };
-            polled.push(PollFd::new(pipe, interest));
+            polled.push(PollFd::new(pipe, interest(pipe)));
         }
         // As for senders: an interrupted poll is a wake-up like any other.
         if poll(&mut polled, Some(&timeout)).unwrap_or(0) == 0 {
@@ -235,7 +221,28 @@ impl Position {
     }
 }
 
+/// What a connection waits for.
+fn interest(pipe: &Pipe) -> PollFlags {
+    if pipe.is_sending() {
+        PollFlags::IN | PollFlags::OUT
+    } else {
+        PollFlags::IN
+    }
+}
+
 impl Lane {
+    /// The partitions of the broker at `address`, not connected yet.
+    fn new(address: &str, positions: Vec<Position>) -> Self {
+        Self {
+            address: address.to_owned(),
+            pipe: None,
+            positions,
+            waiting: false,
+            correlation_id: 0,
+            not_before: 0,
+        }
+    }
+
     fn is_finished(&self) -> bool {
         self.positions.iter().all(Position::is_finished)
     }
@@ -364,6 +371,16 @@ fn encode_fetch(
 }
 
 impl Sink {
+    fn new(plan: &ConsumePlan, recorder: Option<Recorder>, progress: &Arc<Progress>) -> Self {
+        Self {
+            recorder,
+            progress: Arc::clone(progress),
+            report: ConsumerReport::default(),
+            run: plan.run,
+            start: Arc::clone(&plan.start),
+        }
+    }
+
     /// Takes a record set; `true` when it moved the position.
     fn take(&mut self, position: &mut Position, record_set: &[u8], now: Nanos) -> bool {
         let before = position.offset;
@@ -430,11 +447,9 @@ impl Sink {
             .or_default()
             .observe(header.sequence);
         self.progress.received.fetch_add(1, Ordering::Relaxed);
-        if let Some(recorder) = &mut self.recorder {
-            let interval = recorder
-                .phases()
-                .interval(header.intended.saturating_sub(self.start));
-            let then = recorder.phases().interval(now.saturating_sub(self.start));
+        if let (Some(recorder), Some(&start)) = (&mut self.recorder, self.start.get()) {
+            let interval = recorder.phases().interval(header.intended.saturating_sub(start));
+            let then = recorder.phases().interval(now.saturating_sub(start));
             let bytes = record.value.map_or(0, <[u8]>::len) as u64;
             recorder.interval(then).delivered.add(1, bytes);
             let slot = recorder.interval(interval);

@@ -1,0 +1,289 @@
+//! A consumer as a member of a group: it reads what the group gives it, commits, and gives it back when the group rebalances.
+//!
+//! What was seen of a partition goes with the partition from member to member, so that loss and order are judged for the group as one reader.
+//! Records that come again after a rebalance are told apart from faults: delivery is at least once.
+
+use super::membership::Membership;
+use super::{ConsumePlan, Lane, Position, STUCK_AFTER, Sink};
+use crate::client::ClientError;
+use crate::clock::{Nanos, SECOND};
+use crate::sender::Progress;
+use crate::series::Recorder;
+use crate::verify::{Observed, SequenceId, SequenceTracker};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use strandline_wire::ErrorCode;
+
+/// How often a member tells that it lives, and how often it commits.
+const HEARTBEAT_EVERY: Nanos = SECOND;
+const COMMIT_EVERY: Nanos = SECOND;
+
+/// How long to wait before asking again a coordinator that refused.
+const RETRY_AFTER: Nanos = 100_000_000;
+
+/// How long to wait for records before looking at the group again.
+const LOOK_EVERY: Nanos = 20_000_000;
+
+/// What the members of a group share.
+#[derive(Debug)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    bootstrap: String,
+    /// What was seen of partitions that no member holds at the moment.
+    resting: Mutex<HashMap<SequenceId, SequenceTracker>>,
+    /// How far the group has read.
+    positions: Mutex<BTreeMap<i32, i64>>,
+    /// Joins that gave an assignment, of all members together.
+    joins: AtomicU64,
+    /// What last kept a member from reading.
+    last_error: Mutex<Option<String>>,
+}
+
+impl Group {
+    /// A group of that name on the cluster at `bootstrap`.
+    pub fn new(name: String, bootstrap: &str) -> Self {
+        Self {
+            name,
+            bootstrap: bootstrap.to_owned(),
+            resting: Mutex::default(),
+            positions: Mutex::default(),
+            joins: AtomicU64::new(0),
+            last_error: Mutex::default(),
+        }
+    }
+
+    /// Joins that gave an assignment.
+    pub fn joins(&self) -> u64 {
+        self.joins.load(Ordering::Relaxed)
+    }
+
+    /// What last kept a member from reading.
+    pub fn last_error(&self) -> Option<String> {
+        lock(&self.last_error).clone()
+    }
+
+    /// Everything that its members saw, once they have ended.
+    pub fn observed(&self) -> HashMap<SequenceId, SequenceTracker> {
+        lock(&self.resting).clone()
+    }
+
+    /// Whether it has read to `ends`.
+    fn has_read(&self, ends: &BTreeMap<i32, i64>) -> bool {
+        let positions = lock(&self.positions);
+        ends.iter()
+            .all(|(partition, end)| positions.get(partition).copied().unwrap_or(0) >= *end)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A member before its thread starts.
+pub struct Member {
+    plan: Arc<ConsumePlan>,
+    group: Arc<Group>,
+    membership: Membership,
+    lanes: Vec<Lane>,
+    sink: Sink,
+    joined: bool,
+    next_heartbeat: Nanos,
+    next_commit: Nanos,
+}
+
+impl Member {
+    /// A member of `group`; `recorder` takes end-to-end latencies.
+    pub fn new(
+        plan: &Arc<ConsumePlan>,
+        group: &Arc<Group>,
+        recorder: Option<Recorder>,
+        progress: &Arc<Progress>,
+    ) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            group: Arc::clone(group),
+            membership: Membership::new(&group.bootstrap, &group.name),
+            lanes: Vec::new(),
+            sink: Sink::new(plan, recorder, progress),
+            joined: false,
+            next_heartbeat: 0,
+            next_commit: 0,
+        }
+    }
+
+    /// Reads until the group has read to the end; what it saw of corruption, and why it gave up, if it did.
+    pub fn run(mut self) -> super::ConsumerReport {
+        let plan = Arc::clone(&self.plan);
+        let mut ending_since = None;
+        loop {
+            let now = plan.clock.now();
+            if let Some(ends) = plan.end_offsets.get() {
+                if self.group.has_read(ends) {
+                    break;
+                }
+                if now > *ending_since.get_or_insert(now) + STUCK_AFTER {
+                    let why = self
+                        .group
+                        .last_error()
+                        .map_or_else(String::new, |error| format!(": {error}"));
+                    self.sink.report.gave_up = Some(format!(
+                        "group {} had not read to the end after 30 s{why}",
+                        self.group.name
+                    ));
+                    break;
+                }
+            }
+            if let Err(error) = self.keep_up(now) {
+                self.membership.forget(&error);
+                self.give_back();
+                *lock(&self.group.last_error) = Some(error.to_string());
+                plan.clock.sleep_until(plan.clock.now() + RETRY_AFTER);
+                continue;
+            }
+            for lane in &mut self.lanes {
+                lane.ask(&plan, now);
+            }
+            if self.wait() {
+                ending_since = plan.end_offsets.get().map(|_| plan.clock.now());
+            }
+        }
+        // The group is done with: what the last commit misses is of no use to anyone.
+        let _ = self.commit().and_then(|()| self.membership.leave());
+        self.give_back();
+        self.sink.report
+    }
+
+    /// Joins when it must; heartbeats and commits when they are due.
+    fn keep_up(&mut self, now: Nanos) -> Result<(), ClientError> {
+        if !self.joined {
+            let partitions = self.membership.join(&self.plan.layout)?;
+            let committed = self.membership.committed(&self.plan.layout, &partitions)?;
+            self.take_over(&partitions, &committed);
+            self.group.joins.fetch_add(1, Ordering::Relaxed);
+            self.joined = true;
+            let now = self.plan.clock.now();
+            (self.next_heartbeat, self.next_commit) = (now + HEARTBEAT_EVERY, now + COMMIT_EVERY);
+        }
+        if now >= self.next_commit {
+            self.next_commit = now + COMMIT_EVERY;
+            self.commit()?;
+        }
+        if now >= self.next_heartbeat {
+            self.next_heartbeat = now + HEARTBEAT_EVERY;
+            match self.membership.heartbeat() {
+                Err(ClientError::Refused {
+                    code: ErrorCode::RebalanceInProgress,
+                    ..
+                }) => {
+                    self.commit()?;
+                    self.give_back();
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    fn positions(&self) -> Vec<(i32, i64)> {
+        let all = self.lanes.iter().flat_map(|lane| &lane.positions);
+        all.map(|position| (position.partition, position.offset))
+            .collect()
+    }
+
+    fn commit(&mut self) -> Result<(), ClientError> {
+        let positions = self.positions();
+        self.membership.commit(&self.plan.layout, positions.into_iter())
+    }
+
+    /// Begins with `partitions`, each where the group left it.
+    fn take_over(&mut self, partitions: &[i32], committed: &BTreeMap<i32, i64>) {
+        self.lanes = self
+            .plan
+            .layout
+            .leaders
+            .iter()
+            .filter_map(|(address, led)| {
+                let positions: Vec<Position> = led
+                    .iter()
+                    .filter(|partition| partitions.contains(partition))
+                    .map(|&partition| Position {
+                        partition,
+                        offset: committed
+                            .get(&partition)
+                            .or_else(|| self.plan.start_offsets.get(&partition))
+                            .copied()
+                            .unwrap_or(0),
+                        end: None,
+                    })
+                    .collect();
+                (!positions.is_empty()).then(|| Lane::new(address, positions))
+            })
+            .collect();
+        let mut resting = lock(&self.group.resting);
+        let taken: Vec<SequenceId> = resting
+            .keys()
+            .filter(|id| partitions.contains(&id.partition))
+            .copied()
+            .collect();
+        for id in taken {
+            if let Some(tracker) = resting.remove(&id) {
+                self.sink.report.observed.sequences.insert(id, tracker);
+            }
+        }
+    }
+
+    /// Stops reading and leaves what was seen for who reads on.
+    fn give_back(&mut self) {
+        self.joined = false;
+        self.lanes.clear();
+        let Observed { sequences, .. } = &mut self.sink.report.observed;
+        let mut resting = lock(&self.group.resting);
+        for (id, tracker) in sequences.drain() {
+            match resting.entry(id) {
+                // Two members read it: one of them had been thrown out and did not know yet.
+                std::collections::hash_map::Entry::Occupied(mut other) => other.get_mut().absorb(&tracker),
+                std::collections::hash_map::Entry::Vacant(free) => drop(free.insert(tracker)),
+            }
+        }
+    }
+
+    /// Waits for answers and takes them; `true` when records were among them.
+    fn wait(&mut self) -> bool {
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: LOOK_EVERY as i64,
+        };
+        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(self.lanes.len());
+        for pipe in self.lanes.iter().filter_map(|lane| lane.pipe.as_ref()) {
+            polled.push(PollFd::new(pipe, super::interest(pipe)));
+        }
+        // As for senders: an interrupted poll is a wake-up like any other.
+        if poll(&mut polled, Some(&timeout)).unwrap_or(0) == 0 {
+            return false;
+        }
+        let readiness: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+        let connected = self.lanes.iter_mut().filter(|lane| lane.pipe.is_some());
+        let mut progress = false;
+        for (lane, readiness) in connected.zip(readiness) {
+            if readiness.is_empty() {
+                continue;
+            }
+            match lane.receive(&self.plan, &mut self.sink) {
+                Ok(true) => {
+                    progress = true;
+                    let mut positions = lock(&self.group.positions);
+                    for position in &lane.positions {
+                        let far = positions.entry(position.partition).or_default();
+                        *far = position.offset.max(*far);
+                    }
+                }
+                Ok(false) => {}
+                Err(_) => lane.lose_connection(self.plan.clock.now()),
+            }
+        }
+        progress
+    }
+}
