@@ -7,6 +7,7 @@
 pub mod config;
 pub mod fetch_session;
 pub mod group;
+pub mod link;
 pub mod metadata;
 pub mod placement;
 pub mod replica;

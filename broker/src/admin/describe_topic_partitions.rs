@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use strandline_core::metadata::{ClusterImage, Topic};
+use strandline_core::metadata::{BrokerId, ClusterImage, Topic};
 use strandline_runtime::local::{Turns, collect_in_turns};
 use strandline_wire::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
 use strandline_wire::messages::describe_topic_partitions_response::{
@@ -132,6 +132,10 @@ fn describe(
     let partitions = range.map(|number| {
         let partition = &topic.partitions[number];
         let (code, leader_id) = leader(image, partition, listener);
+        let last_known = match partition.last_known_leader {
+            BrokerId::NONE => &[][..],
+            ref last => std::slice::from_ref(last),
+        };
         DescribeTopicPartitionsResponsePartition::default()
             .with_error_code(code.code())
             .with_partition_index(number as i32)
@@ -139,8 +143,8 @@ fn describe(
             .with_leader_epoch(partition.leader_epoch.0)
             .with_replica_nodes(broker_ids(&partition.replicas))
             .with_isr_nodes(broker_ids(&partition.isr))
-            .with_eligible_leader_replicas(Some(Vec::new()))
-            .with_last_known_elr(Some(Vec::new()))
+            .with_eligible_leader_replicas(Some(broker_ids(&partition.elr)))
+            .with_last_known_elr(Some(broker_ids(last_known)))
             .with_offline_replicas(offline(image, partition))
     });
     DescribeTopicPartitionsResponseTopic::default()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use strandline_core::config::{BrokerSettings, StaticConfig, TopicSettings};
+use strandline_core::config::{BrokerSettings, Layers, StaticConfig, TopicSettings};
 use strandline_core::metadata::{BrokerId, ClusterImage, ConfigMap, NodeId, Topic};
 use strandline_runtime::SocketAddr;
 use strandline_runtime::runtime::IpAddr;
@@ -126,6 +126,12 @@ pub const CONNECTION_BYTES: u64 = 12 << 10;
 const KEPT_PART: u64 = 32;
 
 impl BrokerConfig {
+    /// `replica.lag.time.max.ms`.
+    pub fn replica_lag_time_max_ms(&self) -> i64 {
+        let none = ConfigMap::new();
+        Layers::of_broker(&self.static_config, &none, &none).number("replica.lag.time.max.ms")
+    }
+
     /// Free memory that one shard keeps for its next large buffers, in bytes; a part of its share.
     pub fn shard_kept_bytes(&self) -> usize {
         usize::try_from(self.shard_memory_bytes / KEPT_PART).unwrap_or(usize::MAX)

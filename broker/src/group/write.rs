@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use strandline_core::group::code_of_failed_append;
 use strandline_core::group::offsets::{OFFSETS_TOPIC, OffsetsRecord};
+use strandline_core::replica::Acks;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_wire::batch::{BatchBuilder, Codec, TopicCompression, ValidationRules, validate};
@@ -13,7 +14,7 @@ use strandline_wire::{ApiKey, ErrorCode};
 
 use super::Coordinator;
 use crate::handlers::produce::code_of;
-use crate::shard::{AckWaiter, Acks, RecordsAck, Shard};
+use crate::shard::{AckWaiter, RecordsAck, Shard};
 
 /// Records that go into one batch, and about what they may take: well below any limit on a batch. A record that takes more
 /// goes alone.

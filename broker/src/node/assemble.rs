@@ -173,6 +173,7 @@ fn registration(config: &BrokerConfig, layout: Layout, started: &[StartedShard])
             shard,
             directory_id: place.directory_id,
             endpoints: endpoints(config, shard, started),
+            damaged: Vec::new(),
         });
     NodeRegistration {
         node: config.node_id,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use strandline_core::metadata::{
     BrokerId, ClusterImage, Partition as AssignedPartition, Topic as ImageTopic,
 };
+use strandline_core::replica::Assignment;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_storage::{Log, RecoveryReport, StoreError, TopicPartitionId};
@@ -112,7 +113,8 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
                 topic_id: topic.id,
                 partition: number as u32,
             };
-            match self.lead(id, assigned, rules).await {
+            let assignment = Assignment::of(image, topic, assigned);
+            match self.lead(id, assigned, assignment, rules).await {
                 Ok(partition) => entry.set_partition(number as u32, Some(Rc::new(partition))),
                 Err(error) => {
                     entry.set_partition(number as u32, None);
@@ -126,6 +128,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
         &self,
         id: TopicPartitionId,
         assigned: &AssignedPartition,
+        assignment: Assignment,
         rules: &TopicRules,
     ) -> Result<Partition<D>, StoreError> {
         let log = self.open_or_create(id, assigned, rules)?;
@@ -134,7 +137,15 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             Ok(_) | Err(StoreError::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
-        Ok(Partition::lead(id.partition as i32, log, assigned.leader_epoch.0))
+        let shard = &self.shard;
+        Ok(Partition::lead(
+            id.partition as i32,
+            log,
+            shard.broker_id,
+            assignment,
+            shard.config.replica_lag_time_max_ms(),
+            shard.runtime.now(),
+        ))
     }
 
     /// A log that storage lacks starts empty only where it cannot have been lost.
@@ -149,7 +160,8 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             log.set_settings(rules.log.clone());
             return Ok(log);
         }
-        let assigned_since_checkpoint = assigned.assigned_at.0 > self.recovered.metadata_offset;
+        let assigned_since_checkpoint =
+            assigned.assigned_at(self.shard.broker_id).0 > self.recovered.metadata_offset;
         if !self.is_first || (assigned_since_checkpoint && !self.recovered.rot) {
             return store.create_log(id, rules.log.clone());
         }
@@ -241,7 +253,13 @@ mod tests {
             partition_epoch: PartitionEpoch(0),
             replicas: replicas.iter().copied().map(BrokerId).collect(),
             isr: Vec::new(),
+            elr: Vec::new(),
+            last_known_leader: BrokerId::NONE,
+            adding: Vec::new(),
+            removing: Vec::new(),
+            lossy_epoch: None,
             assigned_at: MetadataOffset(0),
+            added_at: Vec::new(),
         };
         let topic = ImageTopic {
             id: Uuid::from_u128(1),

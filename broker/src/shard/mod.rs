@@ -37,7 +37,7 @@ pub use lifecycle::{ShardError, run};
 pub(crate) use deadlines::{Deadline, Deadlines, Expire};
 pub(crate) use metrics::{Metrics, add};
 pub(crate) use outgoing::{Loan, Outgoing};
-pub(crate) use partition::{AckWaiter, Acks, Partition};
+pub(crate) use partition::{AckWaiter, Partition};
 pub(crate) use producer_ids::ProducerIds;
 pub(crate) use records_ack::RecordsAck;
 pub(crate) use refusals::Refusals;

@@ -3,7 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use strandline_core::replica::{AckQueue, LeaderReplica};
+use strandline_core::metadata::BrokerId;
+use strandline_core::replica::{
+    AckQueue, Acknowledgement, Acks, Assignment, LeaderEvent, LeaderLog, LeaderReplica,
+};
 use strandline_runtime::Monotonic;
 use strandline_storage::disk::Disk;
 use strandline_storage::{AppendError, Appended, Log};
@@ -13,15 +16,6 @@ use strandline_wire::batch::ValidatedBatch;
 use super::records_ack::RecordsAck;
 use super::watch::{FetchWatch, Watching};
 use crate::handlers::produce::PendingProduce;
-
-/// Which replicas must have a batch before it is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acks {
-    /// `acks=1`: the leader.
-    Leader,
-    /// `acks=all`: every replica in sync.
-    All,
-}
 
 /// Who waits for an acknowledgement.
 pub(crate) enum AckWaiter {
@@ -65,13 +59,22 @@ pub(crate) struct Partition<D: Disk> {
 }
 
 impl<D: Disk> Partition<D> {
-    /// Leads `log` in `leader_epoch`, which starts at its end.
-    pub(crate) fn lead(number: i32, log: Log<D>, leader_epoch: i32) -> Self {
+    /// `broker` leads `log` as `assignment` says; the epoch starts at the log's end.
+    pub(crate) fn lead(
+        number: i32,
+        log: Log<D>,
+        broker: BrokerId,
+        assignment: Assignment,
+        lag_time_max_ms: i64,
+        now: Monotonic,
+    ) -> Self {
         let replica = LeaderReplica::lead(
-            leader_epoch,
-            log.end_offset(),
-            log.acknowledged_end(),
-            log.high_watermark().min(log.end_offset()),
+            broker,
+            assignment,
+            ends_of(&log),
+            log.high_watermark(),
+            lag_time_max_ms,
+            millis(now),
         );
         log.set_high_watermark(replica.high_watermark());
         Self {
@@ -88,7 +91,7 @@ impl<D: Disk> Partition<D> {
     }
 
     pub(crate) fn leader_epoch(&self) -> i32 {
-        self.replica.borrow().leader_epoch()
+        self.replica.borrow().leader_epoch().0
     }
 
     pub(crate) fn high_watermark(&self) -> i64 {
@@ -132,18 +135,23 @@ impl<D: Disk> Partition<D> {
         Ok(appended)
     }
 
+    /// Whether an append with these `acks` may be tried.
+    ///
+    /// # Errors
+    /// NOT_ENOUGH_REPLICAS for `acks=all` while the ISR does not suffice.
+    pub(crate) fn may_append(&self, acks: Acks) -> Result<(), ErrorCode> {
+        self.replica.borrow().may_append(acks)
+    }
+
     /// Whether everything below `end` is acknowledged already.
     pub(crate) fn is_acknowledged(&self, acks: Acks, end: i64) -> bool {
-        let replica = self.replica.borrow();
-        match acks {
-            Acks::Leader => replica.own_end() >= end,
-            Acks::All => replica.high_watermark() >= end,
-        }
+        self.replica.borrow().acknowledgement(acks, end) == Acknowledgement::Given
     }
 
     /// Completes `waiter` once everything below `end` is acknowledged, or the partition is lost.
     pub(crate) fn wait_for_ack(&self, acks: Acks, end: i64, waiter: AckWaiter) {
         match acks {
+            Acks::None => {}
             Acks::Leader => self.waiting_for_leader.borrow_mut().push(end, waiter),
             Acks::All => self.waiting_for_all.borrow_mut().push(end, waiter),
         }
@@ -161,10 +169,15 @@ impl<D: Disk> Partition<D> {
     /// The log's acknowledged end moved: called by the journal in the poll that completed the flush, so that answers
     /// leave without another round through the executor.
     pub(crate) fn advance(&self, now: Monotonic) {
-        let own_end = self.log.acknowledged_end();
-        let moved = self.replica.borrow_mut().advance_own_end(own_end);
-        complete(&self.waiting_for_leader, own_end, now);
-        let Some(high_watermark) = moved else { return };
+        let ends = ends_of(&self.log);
+        let effects = self
+            .replica
+            .borrow_mut()
+            .step(LeaderEvent::Log(ends), millis(now));
+        complete(&self.waiting_for_leader, ends.own_end, now);
+        let Some(high_watermark) = effects.high_watermark else {
+            return;
+        };
         self.log.set_high_watermark(high_watermark);
         complete(&self.waiting_for_all, high_watermark, now);
         let readable = self.appended_bytes.get();
@@ -198,6 +211,18 @@ impl<D: Disk> Partition<D> {
             watch.interrupt();
         }
     }
+}
+
+fn ends_of<D: Disk>(log: &Log<D>) -> LeaderLog {
+    LeaderLog {
+        start: log.start_offset(),
+        end: log.end_offset(),
+        own_end: log.acknowledged_end(),
+    }
+}
+
+fn millis(now: Monotonic) -> i64 {
+    now.since(Monotonic(0)).as_millis() as i64
 }
 
 fn complete(queue: &RefCell<AckQueue<AckWaiter>>, end: i64, now: Monotonic) {

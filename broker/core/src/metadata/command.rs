@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::error::ApplyError;
-use super::ids::{BrokerEpoch, BrokerId, NodeId};
+use super::ids::{BrokerEpoch, BrokerId, LeaderEpoch, MetadataVersion, NodeId, PartitionEpoch};
+use crate::replica::AlteredPartition;
 
 /// One entry of the quorum's log.
 ///
@@ -26,6 +27,65 @@ pub enum Command {
     UnfenceBrokers {
         /// The shards, with the epoch each was registered at; another epoch's are left as they are.
         brokers: Vec<(BrokerId, BrokerEpoch)>,
+    },
+    /// One shard has started again in a living process; supersedes its previous incarnation.
+    RegisterShard {
+        /// The node.
+        node: NodeId,
+        /// The id of the node's data directory.
+        directory_id: Uuid,
+        /// The shard.
+        shard: ShardRegistration,
+    },
+    /// These shards are silent, gone or failed: they lead nothing and are in sync nowhere.
+    FenceBrokers {
+        /// The shards, with the epoch each was registered at; another epoch's are left as they are.
+        brokers: Vec<(BrokerId, BrokerEpoch)>,
+    },
+    /// These shards are about to stop: their leaderships move first.
+    StopBrokers {
+        /// The shards, with the epoch each was registered at; another epoch's are left as they are.
+        brokers: Vec<(BrokerId, BrokerEpoch)>,
+    },
+    /// A node is lost for good, its disks with it; another may take its id.
+    UnregisterNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// A shard found that these replicas of its lost bytes.
+    ReplicasDamaged {
+        /// The shard.
+        broker: BrokerId,
+        /// Its registration.
+        epoch: BrokerEpoch,
+        /// The replicas.
+        replicas: Vec<PartitionReference>,
+    },
+    /// A leader changes the in-sync sets of partitions, each decided on its own.
+    AlterPartitions {
+        /// Who asks.
+        leader: BrokerId,
+        /// Its registration.
+        epoch: BrokerEpoch,
+        /// In the order of the answer.
+        changes: Vec<IsrChange>,
+    },
+    /// Elections that an operator or the balancer asks for, each decided on its own.
+    ElectLeaders {
+        /// Of which kind.
+        election: Election,
+        /// In the order of the answer.
+        partitions: Vec<PartitionReference>,
+    },
+    /// Moves partitions, each decided on its own.
+    AlterReassignments {
+        /// In the order of the answer.
+        reassignments: Vec<Reassignment>,
+    },
+    /// Every node understands this version now.
+    FinalizeMetadataVersion {
+        /// The new one.
+        version: MetadataVersion,
     },
     /// New topics, each decided on its own.
     CreateTopics {
@@ -61,6 +121,12 @@ pub enum Answer {
     Whole(Result<(), ApplyError>),
     /// The node is registered; all its shards have this epoch.
     Registered(Result<BrokerEpoch, ApplyError>),
+    /// For [`Command::AlterPartitions`].
+    PartitionsAltered(Vec<Result<AlteredPartition, ApplyError>>),
+    /// For [`Command::ElectLeaders`].
+    LeadersElected(Vec<Result<(), ApplyError>>),
+    /// For [`Command::AlterReassignments`].
+    Reassigned(Vec<Result<(), ApplyError>>),
     /// For [`Command::CreateTopics`].
     TopicsCreated(Vec<Result<CreatedTopic, ApplyError>>),
     /// For [`Command::DeleteTopics`]: id and name of each deleted topic.
@@ -103,6 +169,57 @@ pub struct ShardRegistration {
     pub directory_id: Uuid,
     /// Where clients reach it, one a listener.
     pub endpoints: Vec<Endpoint>,
+    /// Replicas whose recovery found damage, or which lost bytes in another way that the shard knows of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<PartitionReference>,
+}
+
+/// A partition, by its topic's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PartitionReference {
+    /// The topic.
+    pub topic: Uuid,
+    /// Its number.
+    pub partition: u32,
+}
+
+/// A leader's wish for the ISR of one partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IsrChange {
+    /// Which.
+    pub partition: PartitionReference,
+    /// The epoch it leads in.
+    pub leader_epoch: LeaderEpoch,
+    /// The state it changes.
+    pub partition_epoch: PartitionEpoch,
+    /// The new set, each member with the registration that the leader knows it by.
+    pub isr: Vec<(BrokerId, BrokerEpoch)>,
+}
+
+/// How a leader is elected on request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Election {
+    /// The first replica, if it is in sync.
+    Preferred,
+    /// Any replica that lives, where nobody leads: what only others have is lost.
+    Unclean,
+}
+
+/// Where a partition shall be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reassignment {
+    /// Which.
+    pub partition: PartitionReference,
+    /// Its new replicas, the preferred leader first; `None` takes back a move that is under way.
+    pub replicas: Option<Vec<BrokerId>>,
+    /// Whether their number may change.
+    #[serde(default = "allowed")]
+    pub allow_factor_change: bool,
+}
+
+fn allowed() -> bool {
+    true
 }
 
 /// An advertised address.

@@ -4,7 +4,7 @@ use strandline_wire::ErrorCode;
 use thiserror::Error;
 use uuid::Uuid;
 
-use super::ids::{BrokerId, NodeId};
+use super::ids::{BrokerEpoch, BrokerId, LeaderEpoch, NodeId, PartitionEpoch};
 
 /// A refusal; its text is meant for the client.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -56,6 +56,54 @@ pub enum ApplyError {
     /// The broker is not registered.
     #[error("broker {0} is not registered")]
     UnknownBroker(BrokerId),
+    /// A newer registration of the broker is known.
+    #[error("broker {broker} is registered with epoch {registered}, not {asked}")]
+    StaleBrokerEpoch {
+        /// The broker.
+        broker: BrokerId,
+        /// Its registration.
+        registered: BrokerEpoch,
+        /// The one it named.
+        asked: BrokerEpoch,
+    },
+    /// The topic has fewer partitions.
+    #[error("topic {topic} has no partition {partition}")]
+    UnknownPartition {
+        /// The topic.
+        topic: Uuid,
+        /// The number.
+        partition: u32,
+    },
+    /// The caller knows more than this replica of the quorum's log.
+    #[error("this controller has not seen epoch {0} of the partition yet")]
+    NotController(i32),
+    /// Another leader epoch began.
+    #[error("the partition's leader epoch is {0}")]
+    FencedLeaderEpoch(LeaderEpoch),
+    /// The partition changed meanwhile.
+    #[error("the partition's epoch is {0}")]
+    InvalidUpdateVersion(PartitionEpoch),
+    /// A member that may not be in sync.
+    #[error("broker {0} is fenced, stopping, or registered anew")]
+    IneligibleReplica(BrokerId),
+    /// The change led to another leader.
+    #[error("broker {0} leads now")]
+    NewLeaderElected(BrokerId),
+    /// The first replica cannot lead.
+    #[error("the preferred leader {0} is not in sync")]
+    PreferredLeaderNotAvailable(BrokerId),
+    /// No replica can lead.
+    #[error("no replica of the partition lives")]
+    EligibleLeadersNotAvailable,
+    /// It leads already.
+    #[error("the partition has the leader that is asked for")]
+    ElectionNotNeeded,
+    /// Nothing to take back.
+    #[error("no reassignment of the partition is under way")]
+    NoReassignmentInProgress,
+    /// A version that is older than the cluster's, or newer than this program.
+    #[error("{0}")]
+    InvalidMetadataVersion(String),
     /// All producer ids are given out.
     #[error("no producer ids are left")]
     ProducerIdsExhausted,
@@ -78,6 +126,18 @@ impl ApplyError {
             Self::InvalidReplicaAssignment(_) => ErrorCode::InvalidReplicaAssignment,
             Self::InvalidConfig(_) => ErrorCode::InvalidConfig,
             Self::UnknownBroker(_) => ErrorCode::BrokerIdNotRegistered,
+            Self::StaleBrokerEpoch { .. } => ErrorCode::StaleBrokerEpoch,
+            Self::UnknownPartition { .. } => ErrorCode::UnknownTopicOrPartition,
+            Self::NotController(_) => ErrorCode::NotController,
+            Self::FencedLeaderEpoch(_) => ErrorCode::FencedLeaderEpoch,
+            Self::InvalidUpdateVersion(_) => ErrorCode::InvalidUpdateVersion,
+            Self::IneligibleReplica(_) => ErrorCode::IneligibleReplica,
+            Self::NewLeaderElected(_) => ErrorCode::NewLeaderElected,
+            Self::PreferredLeaderNotAvailable(_) => ErrorCode::PreferredLeaderNotAvailable,
+            Self::EligibleLeadersNotAvailable => ErrorCode::EligibleLeadersNotAvailable,
+            Self::ElectionNotNeeded => ErrorCode::ElectionNotNeeded,
+            Self::NoReassignmentInProgress => ErrorCode::NoReassignmentInProgress,
+            Self::InvalidMetadataVersion(_) => ErrorCode::InvalidUpdateVersion,
             Self::ProducerIdsExhausted => ErrorCode::UnknownServerError,
         }
     }

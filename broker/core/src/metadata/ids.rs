@@ -49,6 +49,19 @@ number!(
     /// The place of a command in the quorum's log; the first command has 1.
     MetadataOffset(u64)
 );
+number!(
+    /// What the records of a cluster may say. Raised only once every node understands it, never lowered.
+    MetadataVersion(u32)
+);
+
+impl MetadataVersion {
+    /// A partition has one replica, which leads whether it is fenced or not.
+    pub const ONE_REPLICA: Self = Self(0);
+    /// Partitions have any number of replicas, with an ISR and an ELR.
+    pub const REPLICATION: Self = Self(1);
+    /// The newest that this program understands.
+    pub const NEWEST: Self = Self::REPLICATION;
+}
 
 impl NodeId {
     /// The largest node id whose broker ids fit Kafka's 32 bits.

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::command::Endpoint;
-use super::ids::{BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, NodeId, PartitionEpoch};
+use super::ids::{
+    BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, MetadataVersion, NodeId, PartitionEpoch,
+};
+use crate::config::{Layers, StaticConfig};
 
 /// The dynamic configuration of one resource.
 pub type ConfigMap = BTreeMap<String, String>;
@@ -27,6 +30,7 @@ pub struct ClusterImage {
     pub(super) broker_configs: Arc<BTreeMap<BrokerId, ConfigMap>>,
     pub(super) cluster_config: Arc<ConfigMap>,
     pub(super) next_producer_id: i64,
+    pub(super) metadata_version: MetadataVersion,
 }
 
 /// A node, as it registered last.
@@ -51,8 +55,10 @@ pub struct Broker {
     pub endpoints: Vec<Endpoint>,
     /// The id of the directory that holds its logs.
     pub directory_id: Uuid,
-    /// True until it says that it serves.
+    /// True until it says that it serves, and once it no longer does.
     pub fenced: bool,
+    /// It is shutting down: it leads nothing and is in sync nowhere.
+    pub stopping: bool,
 }
 
 /// A topic.
@@ -77,13 +83,40 @@ pub struct Partition {
     pub leader_epoch: LeaderEpoch,
     /// Raised at each change.
     pub partition_epoch: PartitionEpoch,
-    /// Its replicas, the preferred leader first.
+    /// Its replicas, the preferred leader first; those that a reassignment adds or removes included.
     pub replicas: Vec<BrokerId>,
     /// Those in sync.
     pub isr: Vec<BrokerId>,
-    /// The offset of the command that assigned the replicas: a log that storage lacks is created empty only when this
-    /// lies above what the shard's checkpoint covers.
+    /// Those that left the ISR when the rest no longer sufficed, and so hold all that was acknowledged (KIP-966); one of
+    /// them leads once the ISR is empty.
+    pub elr: Vec<BrokerId>,
+    /// Who led last, while nobody leads; [`BrokerId::NONE`] otherwise.
+    pub last_known_leader: BrokerId,
+    /// Replicas that a reassignment adds.
+    pub adding: Vec<BrokerId>,
+    /// Replicas that a reassignment removes once those that stay are in sync.
+    pub removing: Vec<BrokerId>,
+    /// The newest leader epoch from which on committed records may be missing: an unclean election, or a last member that
+    /// lost bytes.
+    pub lossy_epoch: Option<LeaderEpoch>,
+    /// The offset of the command that made the partition.
     pub assigned_at: MetadataOffset,
+    /// For replicas that came later, the offset of the command that assigned each.
+    pub added_at: Vec<(BrokerId, MetadataOffset)>,
+}
+
+impl Partition {
+    /// The offset of the command that assigned the partition to `broker`: a log that storage lacks is created empty only
+    /// when this lies above what the shard's checkpoint covers.
+    pub fn assigned_at(&self, broker: BrokerId) -> MetadataOffset {
+        let added = self.added_at.iter().find(|(replica, _)| *replica == broker);
+        added.map_or(self.assigned_at, |(_, offset)| *offset)
+    }
+
+    /// Whether a reassignment is under way.
+    pub fn is_reassigning(&self) -> bool {
+        !self.adding.is_empty() || !self.removing.is_empty()
+    }
 }
 
 impl ClusterImage {
@@ -107,9 +140,9 @@ impl ClusterImage {
         self.brokers.values()
     }
 
-    /// The brokers that serve, by id.
+    /// The brokers that serve, by id; those that shut down are on their way out.
     pub fn live_brokers(&self) -> impl Iterator<Item = &Arc<Broker>> {
-        self.brokers.values().filter(|broker| !broker.fenced)
+        self.brokers.values().filter(|broker| broker.is_active())
     }
 
     /// A broker.
@@ -173,6 +206,29 @@ impl ClusterImage {
         &self.cluster_config
     }
 
+    /// What the cluster's records may say; raised by an operator once every node understands it.
+    pub fn metadata_version(&self) -> MetadataVersion {
+        self.metadata_version
+    }
+
+    /// `min.insync.replicas` of a topic. By what the quorum knows alone, so that its leaders and the quorum, which decides
+    /// who is eligible to lead, never differ.
+    pub fn min_insync_replicas(&self, topic: &Topic) -> usize {
+        let minimum: i64 = self.layers(topic, |layers| layers.number("min.insync.replicas"));
+        usize::try_from(minimum).unwrap_or_default()
+    }
+
+    /// Reads a topic's layers as far as the quorum knows them: the topic's own, the cluster's, the default.
+    pub(super) fn layers<T>(&self, topic: &Topic, read: impl FnOnce(&Layers<'_>) -> T) -> T {
+        let (node, broker) = (StaticConfig::default(), ConfigMap::new());
+        read(&Layers::of_topic(
+            &node,
+            &self.cluster_config,
+            &broker,
+            &topic.configs,
+        ))
+    }
+
     /// The first producer id that was never given out.
     pub fn next_producer_id(&self) -> i64 {
         self.next_producer_id
@@ -180,6 +236,11 @@ impl ClusterImage {
 }
 
 impl Broker {
+    /// Whether it may lead and be in sync.
+    pub fn is_active(&self) -> bool {
+        !self.fenced && !self.stopping
+    }
+
     /// The address it advertises on a listener.
     pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
         self.endpoints

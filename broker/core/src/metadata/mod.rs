@@ -13,12 +13,13 @@ mod snapshot;
 
 pub use command::{
     Answer, BlockOfProducerIds, Command, ConfigAnswer, ConfigChange, ConfigOperation, ConfigResource,
-    CreatedTopic, Endpoint, NewPartitions, NewTopic, NodeRegistration, PartitionLayout, ShardRegistration,
-    TopicReference,
+    CreatedTopic, Election, Endpoint, IsrChange, NewPartitions, NewTopic, NodeRegistration, PartitionLayout,
+    PartitionReference, Reassignment, ShardRegistration, TopicReference,
 };
 pub use error::ApplyError;
 pub use ids::{
-    BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, NodeId, PartitionEpoch, SHARDS_PER_NODE_MAX,
+    BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, MetadataVersion, NodeId, PartitionEpoch,
+    SHARDS_PER_NODE_MAX,
 };
 pub use image::{Broker, ClusterImage, ConfigMap, Node, Partition, Topic};
 pub use snapshot::Snapshot;

@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use super::apply::collision_key;
 use super::command::Endpoint;
-use super::ids::{BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, NodeId, PartitionEpoch};
+use super::ids::{
+    BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, MetadataVersion, NodeId, PartitionEpoch,
+};
 use super::image::{Broker, ClusterImage, ConfigMap, Node, Partition, Topic};
 
 /// A whole image. Fields added later must have a default, so that old snapshots are read.
@@ -22,6 +24,8 @@ pub struct Snapshot {
     broker_configs: BTreeMap<BrokerId, ConfigMap>,
     cluster_config: ConfigMap,
     next_producer_id: i64,
+    #[serde(default)]
+    metadata_version: MetadataVersion,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +43,8 @@ struct BrokerEntry {
     endpoints: Vec<Endpoint>,
     directory_id: Uuid,
     fenced: bool,
+    #[serde(default)]
+    stopping: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +62,23 @@ struct PartitionEntry {
     partition_epoch: PartitionEpoch,
     replicas: Vec<BrokerId>,
     isr: Vec<BrokerId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    elr: Vec<BrokerId>,
+    #[serde(default = "nobody")]
+    last_known_leader: BrokerId,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    adding: Vec<BrokerId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    removing: Vec<BrokerId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lossy_epoch: Option<LeaderEpoch>,
     assigned_at: MetadataOffset,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    added_at: Vec<(BrokerId, MetadataOffset)>,
+}
+
+fn nobody() -> BrokerId {
+    BrokerId::NONE
 }
 
 impl Snapshot {
@@ -89,6 +111,7 @@ impl From<&ClusterImage> for Snapshot {
             broker_configs: (*image.broker_configs).clone(),
             cluster_config: (*image.cluster_config).clone(),
             next_producer_id: image.next_producer_id,
+            metadata_version: image.metadata_version,
         }
     }
 }
@@ -131,6 +154,7 @@ impl From<Snapshot> for ClusterImage {
             broker_configs: Arc::new(snapshot.broker_configs),
             cluster_config: Arc::new(snapshot.cluster_config),
             next_producer_id: snapshot.next_producer_id,
+            metadata_version: snapshot.metadata_version,
         }
     }
 }
@@ -154,6 +178,7 @@ impl BrokerEntry {
             endpoints,
             directory_id,
             fenced,
+            stopping,
         } = broker.clone();
         Self {
             id,
@@ -162,6 +187,7 @@ impl BrokerEntry {
             endpoints,
             directory_id,
             fenced,
+            stopping,
         }
     }
 }
@@ -175,6 +201,7 @@ impl From<BrokerEntry> for Broker {
             endpoints,
             directory_id,
             fenced,
+            stopping,
         } = entry;
         Self {
             id,
@@ -183,6 +210,7 @@ impl From<BrokerEntry> for Broker {
             endpoints,
             directory_id,
             fenced,
+            stopping,
         }
     }
 }
@@ -219,7 +247,13 @@ impl PartitionEntry {
             partition_epoch,
             replicas,
             isr,
+            elr,
+            last_known_leader,
+            adding,
+            removing,
+            lossy_epoch,
             assigned_at,
+            added_at,
         } = partition.clone();
         Self {
             leader,
@@ -227,7 +261,13 @@ impl PartitionEntry {
             partition_epoch,
             replicas,
             isr,
+            elr,
+            last_known_leader,
+            adding,
+            removing,
+            lossy_epoch,
             assigned_at,
+            added_at,
         }
     }
 }
@@ -240,7 +280,13 @@ impl From<PartitionEntry> for Partition {
             partition_epoch,
             replicas,
             isr,
+            elr,
+            last_known_leader,
+            adding,
+            removing,
+            lossy_epoch,
             assigned_at,
+            added_at,
         } = entry;
         Self {
             leader,
@@ -248,7 +294,13 @@ impl From<PartitionEntry> for Partition {
             partition_epoch,
             replicas,
             isr,
+            elr,
+            last_known_leader,
+            adding,
+            removing,
+            lossy_epoch,
             assigned_at,
+            added_at,
         }
     }
 }

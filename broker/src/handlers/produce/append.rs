@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use strandline_core::fetch_session::TopicKey;
+use strandline_core::replica::Acks;
 use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::Disk;
 use strandline_storage::{AppendError, StoreError};
@@ -17,7 +18,7 @@ use strandline_wire::produce::{FIRST_ZSTD_VERSION, ProducePartition};
 use super::PendingProduce;
 use crate::handlers::Request;
 use crate::handlers::lookup::NotServed;
-use crate::shard::{AckWaiter, Acks, Partition, Topic};
+use crate::shard::{AckWaiter, Partition, Topic};
 
 /// Unpacked bytes of a batch that are validated between two looks at the clock: well below a millisecond's worth.
 const VALIDATION_STEP_BYTES: usize = 64 << 10;
@@ -98,6 +99,15 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
                 ErrorCode::InvalidTopicException,
                 "the topic is the cluster's own: clients may not write to it",
             ));
+        }
+        if let Some(acks) = self.acks {
+            let refused = |code| {
+                Refusal::new(
+                    code,
+                    "fewer replicas are in sync than min.insync.replicas asks for",
+                )
+            };
+            partition.may_append(acks).map_err(refused)?;
         }
         let mut validation = rules.validation;
         validation.now_ms = shard.runtime.wall_clock_ms();

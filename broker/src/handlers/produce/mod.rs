@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use strandline_core::fetch_session::TopicKey;
+use strandline_core::replica::Acks;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
@@ -19,7 +20,6 @@ use self::append::{Appender, Refusal};
 use super::Request;
 use super::lookup::Named;
 use crate::connection::{Answer, Close};
-use crate::shard::Acks;
 
 /// The first version that is served; older ones carry message formats that Kafka 4 does not know.
 pub(crate) const FIRST_VERSION: i16 = strandline_wire::produce::FIRST_SERVED_VERSION;

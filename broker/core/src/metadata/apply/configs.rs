@@ -10,7 +10,10 @@ use crate::config;
 
 impl ClusterImage {
     pub(super) fn alter_configs(&mut self, changes: &[ConfigChange]) -> Vec<ConfigAnswer> {
-        changes.iter().map(|change| self.alter_config(change)).collect()
+        let answers = changes.iter().map(|change| self.alter_config(change)).collect();
+        // Another `min.insync.replicas` is another ELR, in the same record.
+        self.settle();
+        answers
     }
 
     /// All operations of one resource hold or none does.

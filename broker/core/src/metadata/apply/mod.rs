@@ -1,7 +1,14 @@
 //! The one path by which metadata changes.
 
+mod brokers;
 mod configs;
+mod elections;
+mod isr;
+mod partition_change;
+mod reassignments;
 mod registration;
+#[cfg(test)]
+mod replication_tests;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -10,7 +17,7 @@ use std::sync::Arc;
 
 use super::command::{Answer, BlockOfProducerIds, Command};
 use super::error::ApplyError;
-use super::ids::{BrokerId, MetadataOffset};
+use super::ids::{BrokerId, MetadataOffset, MetadataVersion};
 use super::image::ClusterImage;
 
 pub(super) use topics::collision_key;
@@ -38,6 +45,39 @@ impl ClusterImage {
                 self.unfence(brokers);
                 Answer::Whole(Ok(()))
             }
+            Command::RegisterShard {
+                node,
+                directory_id,
+                shard,
+            } => Answer::Registered(self.register_shard(*node, *directory_id, shard)),
+            Command::FenceBrokers { brokers } => {
+                self.fence(brokers);
+                Answer::Whole(Ok(()))
+            }
+            Command::StopBrokers { brokers } => {
+                self.stop_brokers(brokers);
+                Answer::Whole(Ok(()))
+            }
+            Command::UnregisterNode { node } => Answer::Whole(self.unregister(*node)),
+            Command::ReplicasDamaged {
+                broker,
+                epoch,
+                replicas,
+            } => Answer::Whole(self.damaged(*broker, *epoch, replicas)),
+            Command::AlterPartitions {
+                leader,
+                epoch,
+                changes,
+            } => Answer::PartitionsAltered(self.alter_partitions(*leader, *epoch, changes)),
+            Command::ElectLeaders { election, partitions } => {
+                Answer::LeadersElected(self.elect_leaders(*election, partitions))
+            }
+            Command::AlterReassignments { reassignments } => {
+                Answer::Reassigned(self.alter_reassignments(reassignments))
+            }
+            Command::FinalizeMetadataVersion { version } => {
+                Answer::Whole(self.finalize_metadata_version(*version))
+            }
             Command::CreateTopics { topics } => Answer::TopicsCreated(self.create_topics(topics)),
             Command::DeleteTopics { topics } => Answer::TopicsDeleted(self.delete_topics(topics)),
             Command::CreatePartitions { topics } => Answer::PartitionsCreated(self.create_partitions(topics)),
@@ -51,6 +91,18 @@ impl ClusterImage {
     /// What apply would answer now; nothing changes. For `validate_only`.
     pub fn check(&self, command: &Command) -> Answer {
         self.clone().apply(command)
+    }
+
+    fn finalize_metadata_version(&mut self, version: MetadataVersion) -> Result<(), ApplyError> {
+        if version < self.metadata_version || version > MetadataVersion::NEWEST {
+            return Err(ApplyError::InvalidMetadataVersion(format!(
+                "metadata.version can go from {} to {} at most, not to {version}",
+                self.metadata_version,
+                MetadataVersion::NEWEST
+            )));
+        }
+        self.metadata_version = version;
+        Ok(())
     }
 
     fn allocate_producer_ids(&mut self, broker: BrokerId) -> Result<BlockOfProducerIds, ApplyError> {

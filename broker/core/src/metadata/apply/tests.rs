@@ -17,6 +17,7 @@ fn registration(directory: u128, shards: u32) -> Command {
             host: "h".into(),
             port: 9092 + shard as u16,
         }],
+        damaged: Vec::new(),
     };
     Command::RegisterNode(NodeRegistration {
         node: NodeId(1),

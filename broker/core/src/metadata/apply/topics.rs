@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::super::command::{CreatedTopic, NewPartitions, NewTopic, PartitionLayout, TopicReference};
 use super::super::error::ApplyError;
-use super::super::ids::{BrokerId, LeaderEpoch, MetadataOffset, PartitionEpoch};
+use super::super::ids::{BrokerId, LeaderEpoch, MetadataVersion, PartitionEpoch};
 use super::super::image::{ClusterImage, Partition, Topic};
 use crate::config;
 use crate::placement::Load;
@@ -59,10 +59,9 @@ impl ClusterImage {
             partitions: placements.len() as i32,
             replication_factor: placements.first().map_or(0, Vec::len) as i16,
         };
-        let offset = self.offset;
         let partitions = placements
             .into_iter()
-            .map(|replicas| new_partition(replicas, offset))
+            .map(|replicas| self.new_partition(replicas))
             .collect();
         let topic = Topic {
             id: new.id,
@@ -94,17 +93,18 @@ impl ClusterImage {
                         "the number of partitions must be at least 1, not {partitions}"
                     )));
                 }
-                check_replication_factor(*replication_factor, load)?;
+                self.check_replication_factor(*replication_factor, load)?;
                 spend(budget, *partitions as usize)?;
-                let leaders = load.place(*partitions as usize, std::iter::empty());
-                Ok(leaders.into_iter().map(|leader| vec![leader]).collect())
+                Ok(load.place(
+                    *partitions as usize,
+                    *replication_factor as usize,
+                    std::iter::empty(),
+                ))
             }
             PartitionLayout::Manual(assignments) => {
                 self.check_assignments(assignments)?;
                 spend(budget, assignments.len())?;
-                for leader in assignments.iter().filter_map(|replicas| replicas.first()) {
-                    load.add(*leader);
-                }
+                assignments.iter().for_each(|replicas| load.add(replicas));
                 Ok(assignments.clone())
             }
         }
@@ -132,7 +132,7 @@ impl ClusterImage {
             if let Some(unknown) = replicas.iter().find(|broker| !self.brokers.contains_key(broker)) {
                 return invalid(format!("broker {unknown} is not registered"));
             }
-            if replicas.len() > 1 {
+            if replicas.len() > 1 && !self.is_replicated() {
                 return Err(ApplyError::InvalidReplicationFactor(one_replica_only(
                     replicas.len(),
                 )));
@@ -180,13 +180,11 @@ impl ClusterImage {
         }
         let placements = match &new.assignments {
             None => {
-                check_replication_factor(1, load)?;
+                let first = topic.partitions.first();
+                let factor = first.map_or(1, |first| first.replicas.len() - first.adding.len());
+                self.check_replication_factor(factor as i16, load)?;
                 spend(budget, total - current)?;
-                let leaders = load.place(
-                    total - current,
-                    topic.partitions.iter().map(|partition| partition.leader),
-                );
-                leaders.into_iter().map(|leader| vec![leader]).collect()
+                load.place(total - current, factor, topic.partitions.iter())
             }
             Some(assignments) if assignments.len() != total - current => {
                 return Err(ApplyError::InvalidReplicaAssignment(format!(
@@ -198,20 +196,67 @@ impl ClusterImage {
             Some(assignments) => {
                 self.check_assignments(assignments)?;
                 spend(budget, assignments.len())?;
-                for leader in assignments.iter().filter_map(|replicas| replicas.first()) {
-                    load.add(*leader);
-                }
+                assignments.iter().for_each(|replicas| load.add(replicas));
                 assignments.clone()
             }
         };
-        let offset = self.offset;
-        self.edit_topic(topic.id, |topic| {
-            topic.partitions.extend(
-                placements
-                    .into_iter()
-                    .map(|replicas| new_partition(replicas, offset)),
-            );
-        });
+        let placements = placements.into_iter();
+        let partitions: Vec<Partition> = placements.map(|replicas| self.new_partition(replicas)).collect();
+        self.edit_topic(topic.id, |topic| topic.partitions.extend(partitions));
+        Ok(())
+    }
+
+    fn is_replicated(&self) -> bool {
+        self.metadata_version > MetadataVersion::ONE_REPLICA
+    }
+
+    /// All replicas that live are in sync: nothing was written yet.
+    fn new_partition(&self, replicas: Vec<BrokerId>) -> Partition {
+        let in_sync = |replica: &&BrokerId| !self.is_replicated() || self.is_active(**replica);
+        let isr: Vec<BrokerId> = replicas.iter().filter(in_sync).copied().collect();
+        Partition {
+            leader: isr.first().copied().unwrap_or(BrokerId::NONE),
+            leader_epoch: LeaderEpoch(0),
+            partition_epoch: PartitionEpoch(0),
+            // Without any, the first that serves leads.
+            elr: if isr.is_empty() {
+                replicas.clone()
+            } else {
+                Vec::new()
+            },
+            last_known_leader: BrokerId::NONE,
+            adding: Vec::new(),
+            removing: Vec::new(),
+            lossy_epoch: None,
+            assigned_at: self.offset,
+            added_at: Vec::new(),
+            isr,
+            replicas,
+        }
+    }
+
+    fn check_replication_factor(&self, factor: i16, load: &Load) -> Result<(), ApplyError> {
+        if factor <= 0 {
+            return Err(ApplyError::InvalidReplicationFactor(format!(
+                "the replication factor must be at least 1, not {factor}"
+            )));
+        }
+        if load.brokers() == 0 {
+            return Err(ApplyError::InvalidReplicationFactor(
+                "no broker serves yet".to_owned(),
+            ));
+        }
+        if factor > 1 && !self.is_replicated() {
+            return Err(ApplyError::InvalidReplicationFactor(one_replica_only(
+                factor as usize,
+            )));
+        }
+        if load.brokers() < factor as usize {
+            return Err(ApplyError::InvalidReplicationFactor(format!(
+                "replication factor {factor} needs as many brokers; {} serve",
+                load.brokers()
+            )));
+        }
         Ok(())
     }
 
@@ -239,36 +284,6 @@ impl ClusterImage {
         }
         Ok((id, topic.name.clone()))
     }
-}
-
-fn new_partition(replicas: Vec<BrokerId>, assigned_at: MetadataOffset) -> Partition {
-    Partition {
-        leader: replicas.first().copied().unwrap_or(BrokerId::NONE),
-        leader_epoch: LeaderEpoch(0),
-        partition_epoch: PartitionEpoch(0),
-        isr: replicas.clone(),
-        replicas,
-        assigned_at,
-    }
-}
-
-fn check_replication_factor(factor: i16, load: &Load) -> Result<(), ApplyError> {
-    if factor <= 0 {
-        return Err(ApplyError::InvalidReplicationFactor(format!(
-            "the replication factor must be at least 1, not {factor}"
-        )));
-    }
-    if load.brokers() == 0 {
-        return Err(ApplyError::InvalidReplicationFactor(
-            "no broker serves yet".to_owned(),
-        ));
-    }
-    if factor > 1 {
-        return Err(ApplyError::InvalidReplicationFactor(one_replica_only(
-            factor as usize,
-        )));
-    }
-    Ok(())
 }
 
 fn one_replica_only(asked: usize) -> String {
