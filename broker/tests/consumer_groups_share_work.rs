@@ -5,14 +5,16 @@
 
 mod support;
 
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::offset_delete_request::{
     OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
 };
 use kafka_protocol::messages::{
-    ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, DescribeGroupsRequest,
-    ListGroupsRequest, OffsetDeleteRequest,
+    ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, DescribeConfigsRequest,
+    DescribeGroupsRequest, IncrementalAlterConfigsRequest, ListConfigResourcesRequest, ListGroupsRequest,
+    OffsetDeleteRequest,
 };
-use support::Broker;
 use support::consumer::{
     Consumer, FENCED_MEMBER_EPOCH, INVALID_REGULAR_EXPRESSION, INVALID_REQUEST, STALE_MEMBER_EPOCH,
     UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR, UNSUPPORTED_VERSION, describe, owned, settle,
@@ -22,6 +24,10 @@ use support::group::{
     group_id, text,
 };
 use support::topic::{create, name};
+use support::{Broker, Client};
+
+/// The resource type of groups.
+const GROUP: i8 = 32;
 
 fn start(topics: &[(&str, i32)]) -> Broker {
     start_set(topics, &[])
@@ -408,4 +414,90 @@ fn a_broker_may_be_told_not_to_serve_it() {
     let mut member = Consumer::new(&broker, "g", "m", &["t"]);
     assert_eq!(member.refused(), UNSUPPORTED_VERSION);
     assert_eq!(describe(&mut member.client, "g").error_code, UNSUPPORTED_VERSION);
+}
+
+/// One key of a group: value and source.
+fn shown(client: &mut Client, group: &str, key: &str) -> (Option<String>, i8) {
+    let resource = DescribeConfigsResource::default()
+        .with_resource_type(GROUP)
+        .with_resource_name(text(group))
+        .with_configuration_keys(Some(vec![text(key)]));
+    let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
+    let result = client.call(4, &request).results.remove(0);
+    assert_eq!((result.error_code, result.configs.len()), (0, 1));
+    let config = &result.configs[0];
+    (
+        config.value.as_ref().map(ToString::to_string),
+        config.config_source,
+    )
+}
+
+/// Sets a key of a group, or forgets it; the code.
+fn configure(client: &mut Client, group: &str, key: &str, value: Option<&str>) -> i16 {
+    let config = AlterableConfig::default()
+        .with_name(text(key))
+        .with_value(value.map(text))
+        .with_config_operation(i8::from(value.is_none()));
+    let resource = AlterConfigsResource::default()
+        .with_resource_type(GROUP)
+        .with_resource_name(text(group))
+        .with_configs(vec![config]);
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    client.call(1, &request).responses[0].error_code
+}
+
+#[test]
+fn a_group_has_timeouts_of_its_own() {
+    const SESSION: &str = "consumer.session.timeout.ms";
+    const HEARTBEAT: &str = "consumer.heartbeat.interval.ms";
+    let settings = [
+        "group.consumer.min.session.timeout.ms=500",
+        "group.consumer.session.timeout.ms=50000",
+        "group.consumer.min.heartbeat.interval.ms=100",
+    ];
+    let mut broker = start_set(&[("t", 1)], &settings);
+    let mut client = broker.client();
+    assert_eq!(shown(&mut client, "g", SESSION), (Some("50000".to_owned()), 5));
+    for (group, key, value, code) in [
+        ("g", SESSION, "499", 40),
+        ("g", SESSION, "60001", 40),
+        ("g", SESSION, "long", 40),
+        ("g", HEARTBEAT, "99", 40),
+        ("g", "share.auto.offset.reset", "earliest", 40),
+        ("", SESSION, "50000", 42),
+    ] {
+        assert_eq!(
+            configure(&mut client, group, key, Some(value)),
+            code,
+            "{key}={value}"
+        );
+    }
+    let mut member = Consumer::new(&broker, "g", "m", &["t"]);
+    assert_eq!(member.beat().heartbeat_interval_ms, 5_000);
+    assert_eq!(configure(&mut client, "g", HEARTBEAT, Some("100")), 0);
+    assert_eq!(configure(&mut client, "g", SESSION, Some("1000")), 0);
+    assert_eq!(member.beat().heartbeat_interval_ms, 100);
+    let mut other = Consumer::new(&broker, "other", "m", &["t"]);
+    assert_eq!(other.beat().heartbeat_interval_ms, 5_000);
+    assert_eq!(shown(&mut client, "g", SESSION), (Some("1000".to_owned()), 8));
+    let list = ListConfigResourcesRequest::default().with_resource_types(vec![GROUP]);
+    let listed = client.call(1, &list).config_resources;
+    let names: Vec<_> = listed
+        .iter()
+        .map(|resource| resource.resource_name.as_str())
+        .collect();
+    assert_eq!(names, ["g"]);
+    // The shorter session counts.
+    while !describe(&mut client, "g").members.is_empty() {}
+    assert_eq!(describe(&mut client, "other").members.len(), 1);
+
+    broker.kill();
+    broker.launch();
+    let mut client = broker.client();
+    assert_eq!(shown(&mut client, "g", HEARTBEAT), (Some("100".to_owned()), 8));
+    let mut member = Consumer::new(&broker, "g", "n", &["t"]);
+    assert_eq!(member.beat().heartbeat_interval_ms, 100);
+    assert_eq!(configure(&mut client, "g", HEARTBEAT, None), 0);
+    assert_eq!(member.beat().heartbeat_interval_ms, 5_000);
+    assert_eq!(shown(&mut client, "g", HEARTBEAT), (Some("5000".to_owned()), 5));
 }

@@ -52,6 +52,7 @@ fn change(context: &AdminContext<'_>, asked: &AlterConfigsResource) -> Result<Co
         };
         operations.push((config.name.to_string(), ConfigOperation::Set(value.to_string())));
     }
+    resource::check_bounds(context, &resource, &operations)?;
     Ok(ConfigChange {
         resource,
         replace: true,

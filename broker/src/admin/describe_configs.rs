@@ -56,6 +56,7 @@ fn describe(context: &AdminContext<'_>, asked: &DescribeConfigsResource) -> Resu
         }
         ConfigResource::Broker(broker) => entries::of_broker(context.config, &image, broker),
         ConfigResource::ClusterDefault => entries::of_cluster_default(&image),
+        ConfigResource::Group(group) => entries::of_group(context.config, &image, &group),
     };
     // An empty list asks for everything, as a missing one does.
     if let Some(keys) = asked.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {

@@ -56,6 +56,13 @@ pub(super) fn of_cluster_default(image: &ClusterImage) -> Vec<Entry> {
     entries
 }
 
+/// Every key of a group.
+pub(super) fn of_group(config: &BrokerConfig, image: &ClusterImage, group: &str) -> Vec<Entry> {
+    let own = image.group_config(group).unwrap_or(&NOTHING);
+    let layers = Layers::of_group(&config.static_config, own);
+    visible(Scope::Group).map(|key| entry(&layers, key)).collect()
+}
+
 fn visible(scope: Scope) -> impl Iterator<Item = &'static Key> {
     keys().filter(move |key| key.scope == scope && !key.internal)
 }

@@ -65,6 +65,7 @@ async fn change(context: &AdminContext<'_>, asked: &AlterConfigsResource) -> Res
         operations.push((config.name.to_string(), operation(context, &resource, config)?));
         turns.item().await;
     }
+    resource::check_bounds(context, &resource, &operations)?;
     Ok(ConfigChange {
         resource,
         replace: false,
@@ -119,6 +120,7 @@ fn inherited(context: &AdminContext<'_>, resource: &ConfigResource, name: &str) 
             Layers::of_broker(node, image.cluster_config(), &NOTHING),
         ),
         ConfigResource::ClusterDefault => (Scope::Broker, Layers::of_broker(node, &NOTHING, &NOTHING)),
+        ConfigResource::Group(_) => (Scope::Group, Layers::of_group(node, &NOTHING)),
     };
     // An unknown key is apply's to refuse.
     lookup(scope, name)

@@ -34,7 +34,8 @@ pub async fn handle(
         let names: Vec<String> = match kind {
             TOPIC => image.topics_by_name().map(|topic| topic.name.clone()).collect(),
             BROKER | BROKER_LOGGER => brokers().collect(),
-            // Neither client metrics nor groups can be configured yet.
+            GROUP => image.configured_groups().map(str::to_owned).collect(),
+            // Client metrics cannot be configured yet.
             _ => Vec::new(),
         };
         let resource = |name: String| {

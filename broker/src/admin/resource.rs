@@ -1,6 +1,7 @@
 //! Resources of configuration, as requests name them.
 
-use strandline_core::metadata::{BrokerId, ConfigResource};
+use strandline_core::config::ConsumerGroupSettings;
+use strandline_core::metadata::{BrokerId, ConfigOperation, ConfigResource};
 use strandline_wire::{ErrorCode, topic_name};
 
 use super::context::AdminContext;
@@ -41,12 +42,36 @@ pub(super) fn parse(context: &AdminContext<'_>, kind: i8, name: &str) -> Result<
             "log levels of a running broker (set RUST_LOG and restart)",
         )),
         CLIENT_METRICS => Err(unserved("subscriptions of client metrics")),
-        GROUP => Err(unserved("configurations of groups")),
+        GROUP if name.is_empty() => Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            "Group name must not be empty",
+        )),
+        GROUP => Ok(ConfigResource::Group(name.to_owned())),
         other => Err(Refusal::new(
             ErrorCode::InvalidRequest,
             format!("resource type {other} is not known"),
         )),
     }
+}
+
+/// Whether a group's values are within what this broker allows: bounds that the cluster's metadata does not know.
+pub(super) fn check_bounds(
+    context: &AdminContext<'_>,
+    resource: &ConfigResource,
+    operations: &[(String, ConfigOperation)],
+) -> Result<(), Refusal> {
+    if !matches!(resource, ConfigResource::Group(_)) {
+        return Ok(());
+    }
+    let settings = ConsumerGroupSettings::new(&context.config.static_config);
+    for (key, operation) in operations {
+        if let ConfigOperation::Set(value) = operation {
+            settings
+                .check(key, value)
+                .map_err(|reason| Refusal::new(ErrorCode::InvalidConfig, reason))?;
+        }
+    }
+    Ok(())
 }
 
 fn unserved(what: &str) -> Refusal {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use strandline_core::config::{Layers, StaticConfig};
+use strandline_core::config::{ConsumerGroupSettings, Layers, StaticConfig};
 use strandline_core::metadata::{ConfigMap, NodeId, SHARDS_PER_NODE_MAX};
 use strandline_runtime::SocketAddr;
 
@@ -139,6 +139,8 @@ pub fn resolve(
     let http_address = http_address(&read, listeners[0].base_port)?;
     listeners::check_ports(&listeners, http_address, shards)?;
     let memory = memory(settings, shards, machine)?;
+    let groups = ConsumerGroupSettings::new(&read.node);
+    groups.validate().map_err(ConfigError::Conflict)?;
     let idle_ms: i64 = read.number("connections.max.idle.ms")?;
     let direct_bytes = read.number("strandline.direct.bytes")?;
     let descriptors = descriptors::share_out(machine.descriptors_max, shards)?;
@@ -374,5 +376,13 @@ mod tests {
         assert!(resolved(&[("controller.quorum.voters", "1@a:9")], 1).is_ok());
         assert!(resolved(&[("node.id", "2147483")], 1).is_err());
         assert!(resolved(&[("node.id", "2"), ("broker.id", "3")], 1).is_err());
+    }
+
+    #[test]
+    fn timeouts_of_groups_stay_within_their_bounds() {
+        let error = resolved(&[("group.consumer.session.timeout.ms", "44999")], 1).unwrap_err();
+        assert!(error.contains("group.consumer.min.session.timeout.ms"), "{error}");
+        assert!(resolved(&[("group.consumer.max.heartbeat.interval.ms", "4999")], 1).is_err());
+        assert!(resolved(&[("group.consumer.session.timeout.ms", "60000")], 1).is_ok());
     }
 }

@@ -42,7 +42,8 @@ impl<D: Disk> Coordinator<D> {
         name: &str,
         step: impl FnOnce(&mut ConsumerGroup, &Around<'_>) -> Effects<A>,
     ) -> Option<Result<Stepped<A>, ErrorCode>> {
-        let (image, config) = (shard.image(), shard.groups.consumer_config());
+        let image = shard.image();
+        let config = shard.groups.consumer_config(&image, name);
         let around = Around {
             now_ms: shard.groups.now_ms(shard.runtime.now()),
             config: &config,
@@ -137,7 +138,8 @@ impl<D: Disk> Coordinator<D> {
         name: &Rc<str>,
         request: &HeartbeatRequest<'_>,
     ) -> Result<Stepped<Result<HeartbeatAnswer, GroupError>>, ErrorCode> {
-        let (image, config) = (shard.image(), shard.groups.consumer_config());
+        let image = shard.image();
+        let config = shard.groups.consumer_config(&image, name);
         let around = Around {
             now_ms: shard.groups.now_ms(shard.runtime.now()),
             config: &config,
@@ -264,7 +266,7 @@ impl<D: Disk> Coordinator<D> {
         let (appended, result) = self.append_some(shard, &records);
         if result.is_err() {
             let now_ms = shard.groups.now_ms(shard.runtime.now());
-            let config = shard.groups.consumer_config();
+            let config = shard.groups.consumer_config(&shard.image(), name);
             machine.take_back(appended.saturating_sub(before), now_ms, &config);
         }
         result.map(|()| self.appended_end.get())
@@ -278,7 +280,7 @@ impl<D: Disk> Coordinator<D> {
         mut machine: ConsumerGroup,
     ) {
         let now_ms = shard.groups.now_ms(shard.runtime.now());
-        machine.loaded(now_ms, &shard.groups.consumer_config());
+        machine.loaded(now_ms, &shard.groups.consumer_config(&shard.image(), &name));
         let mut group = Group::new(&name, Machine::Consumer(machine), shard.groups.next_life());
         group.appended_end = self.appended_end.get();
         self.memory.change(0, group.bytes);

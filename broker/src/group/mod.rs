@@ -94,8 +94,8 @@ impl<D: Disk> Groups<D> {
     }
 
     /// What a group of the consumer protocol is configured with.
-    pub(crate) fn consumer_config(&self) -> ConsumerGroupConfig {
-        self.consumer.defaults.clone()
+    pub(crate) fn consumer_config(&self, image: &ClusterImage, group: &str) -> Rc<ConsumerGroupConfig> {
+        self.consumer.of_group(image.group_config(group))
     }
 
     /// The time as groups count it, in milliseconds since 1970.

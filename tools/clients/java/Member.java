@@ -32,14 +32,36 @@ final class Member {
         settings.put("group.id", options.get("group"));
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "earliest");
-        settings.put("session.timeout.ms", "6000");
-        settings.put("heartbeat.interval.ms", "500");
-        boolean cooperative = options.getOrDefault("assignor", "range").equals("cooperative-sticky");
-        settings.put("partition.assignment.strategy",
-            (cooperative ? CooperativeStickyAssignor.class : RangeAssignor.class).getName());
+        String assignor = options.getOrDefault("assignor", "range");
+        if (assignor.equals("consumer")) {
+            // The broker assigns, and says how often to send heartbeats and how long a member may be silent.
+            settings.put("group.protocol", "consumer");
+        } else {
+            settings.put("session.timeout.ms", "6000");
+            settings.put("heartbeat.interval.ms", "500");
+            boolean cooperative = assignor.equals("cooperative-sticky");
+            settings.put("partition.assignment.strategy",
+                (cooperative ? CooperativeStickyAssignor.class : RangeAssignor.class).getName());
+        }
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        consumer.subscribe(List.of(options.get("topic")));
+        if (options.containsKey("pattern")) {
+            // By the name, as clients before 4.0, which share this source, have no such pattern.
+            subscribe(options.get("pattern"));
+        } else {
+            consumer.subscribe(List.of(options.get("topic")));
+        }
         return List.of();
+    }
+
+    /** Subscribes by a pattern that the broker matches (KIP-848). */
+    private static void subscribe(String pattern) {
+        try {
+            Class<?> kind = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+            Object made = kind.getConstructor(String.class).newInstance(pattern);
+            KafkaConsumer.class.getMethod("subscribe", kind).invoke(consumer, made);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException("this client has no patterns of the broker", error);
+        }
     }
 
     private static List<String> poll(long ms) {

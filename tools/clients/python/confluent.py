@@ -144,15 +144,23 @@ def admin(options, _records):
 
 
 class Member:
-    AGAIN = {KafkaError._NO_OFFSET, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID}
+    AGAIN = {KafkaError._NO_OFFSET, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID,
+             KafkaError.STALE_MEMBER_EPOCH, KafkaError.FENCED_MEMBER_EPOCH, KafkaError._TRANSPORT, KafkaError._WAIT_COORD,
+             KafkaError._TIMED_OUT}
 
     def __init__(self, options):
-        self.consumer = Consumer({
+        assignor = options.get("assignor", "range")
+        # In the consumer protocol the broker assigns, and says how often to send heartbeats.
+        own = {"group.protocol": "consumer"} if assignor == "consumer" else {
+            "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS,
+            "partition.assignment.strategy": assignor,
+        }
+        self.consumer = Consumer(own | {
             "bootstrap.servers": options["bootstrap"], "group.id": options["group"], "enable.auto.commit": False,
-            "auto.offset.reset": "earliest", "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS,
-            "partition.assignment.strategy": options.get("assignor", "range"),
+            "auto.offset.reset": "earliest",
         })
-        self.consumer.subscribe([options["topic"]])
+        # What begins with a caret the library takes for a pattern.
+        self.consumer.subscribe([options.get("pattern", options["topic"])])
 
     def poll(self, ms):
         messages = self.consumer.consume(1000, ms / 1000)

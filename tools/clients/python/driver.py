@@ -7,7 +7,8 @@ A request is one line `COMMAND key=value ...`, followed by `count` record lines 
 
 with bytes as `x` and hex digits, so that `x` is empty and `-` is null.
 
-A member of a group lives from `join topic=T group=G [assignor=A]` to `leave`, or until the process dies. `poll ms=M`
+A member of a group lives from `join topic=T group=G [assignor=A] [pattern=P]` to `leave`, or until the process dies; the
+assignor `consumer` stands for the consumer protocol, in which the broker assigns and matches patterns. `poll ms=M`
 gives a line `PARTITION OFFSET` for each record that came, `assigned` a line for each partition it has, `commit`
 commits what it was given; its answer has the line `retry` if a rebalance came in between.
 """

@@ -13,8 +13,21 @@ const LIFE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much of the log a failure shows.
 const LOG_TAIL_BYTES: usize = 4000;
 
+/// What most suites want of a broker.
+const USUAL: [&str; 5] = [
+    // Some suites look for records of the year 2023 by their times: retention would delete them meanwhile.
+    "log.initial.task.delay.ms=86400000",
+    // Sessions of the consumer protocol are the broker's to say: short enough for a test that kills a member.
+    "group.consumer.min.session.timeout.ms=6000",
+    "group.consumer.session.timeout.ms=6000",
+    "group.consumer.min.heartbeat.interval.ms=500",
+    "group.consumer.heartbeat.interval.ms=500",
+];
+
 /// A running broker on free ports of loopback, with a data folder of its own.
 pub(crate) struct Broker {
+    program: PathBuf,
+    settings: Vec<String>,
     child: Option<Child>,
     process_id: u32,
     folder: TempDir,
@@ -26,8 +39,7 @@ impl Broker {
     /// Starts `program` with `shards` shards and waits for its `ready:` line. The data folder is made inside
     /// `scratch`.
     pub(crate) fn start(program: &Path, scratch: &Path, shards: usize) -> Result<Self, String> {
-        // Some suites look for records of the year 2023 by their times: retention would delete them meanwhile.
-        Self::start_set(program, scratch, shards, &["log.initial.task.delay.ms=86400000"])
+        Self::start_set(program, scratch, shards, &USUAL)
     }
 
     /// The same, with these settings.
@@ -42,35 +54,68 @@ impl Broker {
             .tempdir_in(scratch)
             .map_err(|error| error.to_string())?;
         let log = folder.path().join("log");
-        let stderr = File::create(&log).map_err(|error| error.to_string())?;
-        let mut child = Command::new(program)
-            .arg("--data-dir")
-            .arg(folder.path().join("data"))
-            .args(["--port", "0", "--http-port", "0", "--shards", &shards.to_string()])
-            .args(settings.iter().flat_map(|setting| ["--set", setting]))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .spawn()
-            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-        let ready = child.stdout.take().map(ready_line);
-        let process_id = child.id();
         let mut broker = Self {
-            child: Some(child),
-            process_id,
+            program: program.to_owned(),
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            child: None,
+            process_id: 0,
             folder,
             log,
             addresses: Vec::new(),
         };
+        broker.launch("0", shards)?;
+        Ok(broker)
+    }
+
+    fn launch(&mut self, port: &str, shards: usize) -> Result<(), String> {
+        let stderr = File::options().create(true).append(true).open(&self.log);
+        let stderr = stderr.map_err(|error| error.to_string())?;
+        let mut child = Command::new(&self.program)
+            .arg("--data-dir")
+            .arg(self.folder.path().join("data"))
+            .args([
+                "--port",
+                port,
+                "--http-port",
+                "0",
+                "--shards",
+                &shards.to_string(),
+            ])
+            .args(
+                self.settings
+                    .iter()
+                    .flat_map(|setting| ["--set", setting.as_str()]),
+            )
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", self.program.display()))?;
+        let ready = child.stdout.take().map(ready_line);
+        self.process_id = child.id();
+        self.child = Some(child);
         let line = ready.and_then(|ready| ready.recv_timeout(LIFE_TIMEOUT).ok());
         let Some(line) = line else {
-            return Err(format!("the broker did not become ready\n{}", broker.log_tail()));
+            return Err(format!("the broker did not become ready\n{}", self.log_tail()));
         };
-        broker.addresses = addresses(&line);
-        if broker.addresses.len() != shards {
+        self.addresses = addresses(&line);
+        if self.addresses.len() != shards {
             return Err(format!("{shards} shards, but the broker printed `{line}`"));
         }
-        Ok(broker)
+        Ok(())
+    }
+
+    /// kill -9, and another start at the same address; for a node of one shard, whose ports need not be in a row.
+    pub(crate) fn die_and_return(&mut self) -> Result<(), String> {
+        let port = match self.addresses.as_slice() {
+            [address] => address.rsplit(':').next().unwrap_or_default().to_owned(),
+            _ => return Err("only a node of one shard returns to its address".to_owned()),
+        };
+        if let Some(mut child) = self.child.take() {
+            child.kill().map_err(|error| error.to_string())?;
+            child.wait().map_err(|error| error.to_string())?;
+        }
+        self.launch(&port, 1)
     }
 
     /// The addresses of its shards, `host:port`, as a bootstrap list.
@@ -130,7 +175,8 @@ impl Drop for Broker {
     }
 }
 
-fn signal(name: &str, process_id: u32) -> Result<(), String> {
+/// Sends a signal, as `kill` names it.
+pub(crate) fn signal(name: &str, process_id: u32) -> Result<(), String> {
     let status = Command::new("kill")
         .args([name, &process_id.to_string()])
         .status();

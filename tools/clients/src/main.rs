@@ -78,6 +78,8 @@ enum Suite {
     Topics,
     /// Consumers in groups.
     Groups,
+    /// The consumer protocol of groups.
+    ConsumerProtocol,
     /// Kafka's command-line tools on groups.
     GroupTools,
     /// A word count on Kafka Streams.
@@ -189,6 +191,9 @@ fn protocol_suites(
     if wants(Suite::Groups) {
         suites::groups::run(report, tools, bootstrap);
     }
+    if wants(Suite::ConsumerProtocol) {
+        suites::consumer_protocol::patterns(report, tools, bootstrap);
+    }
     if wants(Suite::GroupTools) {
         suites::group_tools::run(report, tools, bootstrap);
     }
@@ -209,6 +214,9 @@ fn load_suite(arguments: &Arguments, report: &mut Report, tools: &Tools, bootstr
 fn own_suites(arguments: &Arguments, report: &mut Report, tools: &Tools, scratch: &Path) {
     if wanted(arguments, Suite::Export) {
         suites::export::run(report, tools, &arguments.broker, &arguments.strandctl, scratch);
+    }
+    if wanted(arguments, Suite::ConsumerProtocol) {
+        suites::consumer_protocol::broker_dies(report, tools, &arguments.broker, scratch);
     }
     if wanted(arguments, Suite::Shards) {
         suites::shards::run(report, tools, &arguments.broker, scratch);

@@ -49,22 +49,24 @@ pub(crate) fn serve() -> Result<(), String> {
 
 fn join(options: &BTreeMap<&str, &str>) -> Result<BaseConsumer, String> {
     let option = |name: &str| options.get(name).copied();
-    let consumer: BaseConsumer = ClientConfig::new()
+    let mut config = ClientConfig::new();
+    config
         .set("bootstrap.servers", option("bootstrap").unwrap_or_default())
         .set("group.id", option("group").unwrap_or_default())
         .set("enable.auto.commit", "false")
-        .set("auto.offset.reset", "earliest")
-        .set("session.timeout.ms", "6000")
-        .set("heartbeat.interval.ms", "500")
-        .set(
-            "partition.assignment.strategy",
-            option("assignor").unwrap_or("range"),
-        )
-        .create()
-        .map_err(text)?;
-    consumer
-        .subscribe(&[option("topic").unwrap_or_default()])
-        .map_err(text)?;
+        .set("auto.offset.reset", "earliest");
+    match option("assignor").unwrap_or("range") {
+        // The broker assigns, and says how often to send heartbeats.
+        "consumer" => config.set("group.protocol", "consumer"),
+        assignor => config
+            .set("session.timeout.ms", "6000")
+            .set("heartbeat.interval.ms", "500")
+            .set("partition.assignment.strategy", assignor),
+    };
+    let consumer: BaseConsumer = config.create().map_err(text)?;
+    // What begins with a caret the library takes for a pattern.
+    let topic = option("pattern").or(option("topic")).unwrap_or_default();
+    consumer.subscribe(&[topic]).map_err(text)?;
     Ok(consumer)
 }
 
@@ -90,7 +92,12 @@ fn ask(member: &BaseConsumer, command: &str, options: &BTreeMap<&str, &str>) -> 
             Err(KafkaError::ConsumerCommit(
                 RDKafkaErrorCode::RebalanceInProgress
                 | RDKafkaErrorCode::IllegalGeneration
-                | RDKafkaErrorCode::UnknownMemberId,
+                | RDKafkaErrorCode::UnknownMemberId
+                | RDKafkaErrorCode::StaleMemberEpoch
+                | RDKafkaErrorCode::FencedMemberEpoch
+                | RDKafkaErrorCode::BrokerTransportFailure
+                | RDKafkaErrorCode::WaitingForCoordinator
+                | RDKafkaErrorCode::OperationTimedOut,
             )) => Ok(vec!["retry".to_owned()]),
             Err(error) => Err(text(error)),
         },
@@ -109,6 +116,14 @@ fn poll(member: &BaseConsumer, span: Duration) -> Result<Vec<String>, String> {
         };
         match member.poll(left) {
             Some(Ok(message)) => came.push(format!("{} {}", message.partition(), message.offset())),
+            // The broker is away; the library tells it among the records, and goes on.
+            Some(Err(KafkaError::MessageConsumption(
+                RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown,
+            ))) => {
+                if Instant::now() >= end {
+                    return Ok(came);
+                }
+            }
             Some(Err(error)) => return Err(text(error)),
             None if came.is_empty() && Instant::now() < end => {}
             None => return Ok(came),

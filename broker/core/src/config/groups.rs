@@ -1,6 +1,7 @@
 //! Typed values of the group coordinator's keys; none of them can be changed while a node runs, but a group may have its own.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::layers::{Layers, StaticConfig};
 use crate::group::consumer::assignor::Assignor;
@@ -73,7 +74,44 @@ pub struct ConsumerGroupSettings {
     /// `group.consumer.migration.policy`.
     pub migration: MigrationPolicy,
     /// What a group has that is not configured by itself.
-    pub defaults: ConsumerGroupConfig,
+    pub defaults: Rc<ConsumerGroupConfig>,
+    session_timeout_ms: Bounds,
+    heartbeat_interval_ms: Bounds,
+}
+
+/// What a key of a group may be set to.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// The group's key.
+    name: &'static str,
+    /// The broker's keys, and their values.
+    least: (&'static str, i32),
+    most: (&'static str, i32),
+    /// The broker's key for groups without a value of their own.
+    default: (&'static str, i32),
+}
+
+impl Bounds {
+    fn check(&self, name: &str, value: i32) -> Result<(), String> {
+        let ((least, least_ms), (most, most_ms)) = (self.least, self.most);
+        if value < least_ms {
+            return Err(format!(
+                "{name} must be greater than or equal to {least} ({least_ms})"
+            ));
+        }
+        if value > most_ms {
+            return Err(format!("{name} must be less than or equal to {most} ({most_ms})"));
+        }
+        Ok(())
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        let ((least, least_ms), (most, most_ms)) = (self.least, self.most);
+        if least_ms > most_ms {
+            return Err(format!("{least} ({least_ms}) is above {most} ({most_ms})"));
+        }
+        self.check(self.default.0, self.default.1)
+    }
 }
 
 impl ConsumerGroupSettings {
@@ -86,6 +124,7 @@ impl ConsumerGroupSettings {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             items.map(str::to_owned).collect()
         };
+        let number = |name: &'static str| (name, layers.number::<i32>(name));
         let assignors = list("group.consumer.assignors");
         let mut assignors: Vec<Assignor> = assignors
             .iter()
@@ -100,14 +139,62 @@ impl ConsumerGroupSettings {
                 .any(|protocol| protocol == "consumer"),
             migration: MigrationPolicy::from_name(&layers.text("group.consumer.migration.policy"))
                 .unwrap_or_default(),
-            defaults: ConsumerGroupConfig {
+            session_timeout_ms: Bounds {
+                name: "consumer.session.timeout.ms",
+                least: number("group.consumer.min.session.timeout.ms"),
+                most: number("group.consumer.max.session.timeout.ms"),
+                default: number("group.consumer.session.timeout.ms"),
+            },
+            heartbeat_interval_ms: Bounds {
+                name: "consumer.heartbeat.interval.ms",
+                least: number("group.consumer.min.heartbeat.interval.ms"),
+                most: number("group.consumer.max.heartbeat.interval.ms"),
+                default: number("group.consumer.heartbeat.interval.ms"),
+            },
+            defaults: Rc::new(ConsumerGroupConfig {
                 size_max: layers.number("group.consumer.max.size"),
                 session_timeout_ms: layers.number("group.consumer.session.timeout.ms"),
                 heartbeat_interval_ms: layers.number("group.consumer.heartbeat.interval.ms"),
                 regex_refresh_interval_ms: layers.number("group.consumer.regex.refresh.interval.ms"),
                 assignors,
-            },
+            }),
         }
+    }
+
+    /// Whether the values fit together.
+    ///
+    /// # Errors
+    /// The text for the operator.
+    pub fn validate(&self) -> Result<(), String> {
+        self.session_timeout_ms.validate()?;
+        self.heartbeat_interval_ms.validate()
+    }
+
+    /// Whether a group may have this value; of other keys, and of what is no number, somebody else judges.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub fn check(&self, key: &str, value: &str) -> Result<(), String> {
+        let bounds = [&self.session_timeout_ms, &self.heartbeat_interval_ms];
+        let bounds = bounds.into_iter().find(|bounds| bounds.name == key);
+        match bounds.zip(value.trim().parse().ok()) {
+            Some((bounds, value)) => bounds.check(key, value),
+            None => Ok(()),
+        }
+    }
+
+    /// What a group with this configuration of its own is configured with.
+    pub fn of_group(&self, own: Option<&BTreeMap<String, String>>) -> Rc<ConsumerGroupConfig> {
+        let Some(own) = own else {
+            return self.defaults.clone();
+        };
+        let number = |bounds: &Bounds| own.get(bounds.name)?.trim().parse().ok();
+        let (session_ms, heartbeat_ms) = (
+            number(&self.session_timeout_ms),
+            number(&self.heartbeat_interval_ms),
+        );
+        let defaults = ConsumerGroupConfig::clone(&self.defaults);
+        Rc::new(defaults.with_group(session_ms, heartbeat_ms))
     }
 }
 
@@ -135,6 +222,46 @@ mod tests {
         let consumer = ConsumerGroupSettings::new(&StaticConfig::default());
         assert!(consumer.is_served);
         assert_eq!(consumer.migration, MigrationPolicy::Bidirectional);
-        assert_eq!(consumer.defaults, ConsumerGroupConfig::default());
+        assert_eq!(*consumer.defaults, ConsumerGroupConfig::default());
+        assert_eq!(consumer.validate(), Ok(()));
+    }
+
+    #[test]
+    fn groups_stay_within_the_brokers_bounds() {
+        let node = |pairs: &[(&str, &str)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            ConsumerGroupSettings::new(&StaticConfig(pairs.collect()))
+        };
+        let settings = node(&[("group.consumer.session.timeout.ms", "50000")]);
+        let session = "consumer.session.timeout.ms";
+        assert!(
+            settings
+                .check(session, "44999")
+                .unwrap_err()
+                .contains("group.consumer.min.session.timeout.ms")
+        );
+        assert!(
+            settings
+                .check(session, "60001")
+                .unwrap_err()
+                .contains("group.consumer.max.session.timeout.ms")
+        );
+        assert_eq!(settings.check(session, " 60000 "), Ok(()));
+        let own = BTreeMap::from([(session.to_owned(), "60000".to_owned())]);
+        let of_group = settings.of_group(Some(&own));
+        assert_eq!(
+            (of_group.session_timeout_ms, of_group.heartbeat_interval_ms),
+            (60_000, 5_000)
+        );
+        assert_eq!(settings.of_group(None).session_timeout_ms, 50_000);
+        for bad in [
+            [("group.consumer.session.timeout.ms", "1000")].as_slice(),
+            &[("group.consumer.heartbeat.interval.ms", "20000")],
+            &[("group.consumer.max.session.timeout.ms", "1000")],
+        ] {
+            assert!(node(bad).validate().is_err(), "{bad:?}");
+        }
     }
 }

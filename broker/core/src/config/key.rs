@@ -15,8 +15,8 @@ pub struct Key {
     pub update: Update,
     /// Which values it takes.
     pub check: Check,
-    /// Other keys that say the same, the stronger first: for a broker's key all of its group, itself included; for a
-    /// topic's key the broker's keys that are its default.
+    /// Other keys that say the same, the stronger first: for a broker's key all of its kind, itself included; for a
+    /// topic's or a group's key the broker's keys that are its default.
     pub synonyms: &'static [Synonym],
     /// What setting it does.
     pub effect: Effect,
@@ -57,6 +57,8 @@ pub enum Scope {
     Broker,
     /// A topic's.
     Topic,
+    /// A group's.
+    Group,
 }
 
 /// Whether a value can be changed while the node runs.
@@ -145,6 +147,13 @@ impl Key {
         key.scope = Scope::Topic;
         key.update = Update::ClusterWide;
         key.synonyms = synonyms;
+        key
+    }
+
+    /// A group's key, with the broker's key that is its default.
+    pub const fn group(name: &'static str, kind: Kind, synonyms: &'static [Synonym]) -> Self {
+        let mut key = Self::topic(name, kind, None, synonyms);
+        key.scope = Scope::Group;
         key
     }
 

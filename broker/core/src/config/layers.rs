@@ -1,4 +1,4 @@
-//! The layers of configuration, and which of them decides.
+//! The layers of configuration, and which of them decides. A group's value: its own; else what the node was started with.
 //!
 //! A topic's value: its own; else the broker's dynamic one; else the cluster's dynamic one; else what the node was
 //! started with; else the default. In each layer below the topic the synonyms are looked at in their order.
@@ -9,6 +9,8 @@ use super::key::{Key, Scope, Synonym};
 use super::lookup;
 
 type Map = BTreeMap<String, String>;
+
+static NOTHING: Map = Map::new();
 
 /// What a node was started with: only the keys that somebody set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,8 +28,10 @@ pub enum Source {
     DynamicDefaultBroker = 3,
     /// What the node was started with.
     StaticBroker = 4,
-    /// The table.
+    /// The table; for a group's key also the broker's value, as in Kafka.
     Default = 5,
+    /// The group's own configuration.
+    Group = 8,
 }
 
 /// A value of one layer, under the name it was set by.
@@ -46,7 +50,8 @@ pub struct LayerValue {
 #[derive(Clone, Copy, Debug)]
 pub struct Layers<'a> {
     scope: Scope,
-    topic: Option<&'a Map>,
+    /// The topic's or the group's.
+    own: Option<&'a Map>,
     broker: &'a Map,
     cluster: &'a Map,
     node: &'a StaticConfig,
@@ -57,7 +62,7 @@ impl<'a> Layers<'a> {
     pub fn of_broker(node: &'a StaticConfig, cluster: &'a Map, broker: &'a Map) -> Self {
         Self {
             scope: Scope::Broker,
-            topic: None,
+            own: None,
             broker,
             cluster,
             node,
@@ -68,9 +73,20 @@ impl<'a> Layers<'a> {
     pub fn of_topic(node: &'a StaticConfig, cluster: &'a Map, broker: &'a Map, topic: &'a Map) -> Self {
         Self {
             scope: Scope::Topic,
-            topic: Some(topic),
+            own: Some(topic),
             broker,
             cluster,
+            node,
+        }
+    }
+
+    /// Of one group. None of the broker's keys behind a group's can be changed while a node runs.
+    pub fn of_group(node: &'a StaticConfig, group: &'a Map) -> Self {
+        Self {
+            scope: Scope::Group,
+            own: Some(group),
+            broker: &NOTHING,
+            cluster: &NOTHING,
             node,
         }
     }
@@ -78,12 +94,22 @@ impl<'a> Layers<'a> {
     /// Every value set for `key`, the one that decides first, the default last if there is one.
     pub fn chain(&self, key: &Key) -> Vec<LayerValue> {
         let mut chain = Vec::new();
-        if let Some(value) = self.topic.and_then(|topic| topic.get(key.name)) {
-            chain.push(LayerValue::set(
-                Synonym::same(key.name),
-                value,
-                Source::DynamicTopic,
-            ));
+        if let Some(value) = self.own.and_then(|own| own.get(key.name)) {
+            let source = match self.scope {
+                Scope::Group => Source::Group,
+                Scope::Topic | Scope::Broker => Source::DynamicTopic,
+            };
+            chain.push(LayerValue::set(Synonym::same(key.name), value, source));
+        }
+        if self.scope == Scope::Group {
+            // Kafka names the group's key alone, whatever the broker was started with.
+            for synonym in key.synonyms {
+                let set = self.node.0.get(synonym.name).map(String::as_str);
+                let value = set.or_else(|| lookup(Scope::Broker, synonym.name)?.default);
+                let own = Synonym::same(key.name);
+                chain.extend(value.map(|value| LayerValue::set(own, value, Source::Default)));
+            }
+            return chain;
         }
         let own = [Synonym::same(key.name)];
         let synonyms = if key.synonyms.is_empty() && key.scope == Scope::Broker {

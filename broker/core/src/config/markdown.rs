@@ -16,7 +16,7 @@ variable (`STRANDLINE_` and the key in upper case with `_` for `.`; our own pref
 `--set KEY=VALUE`; the later of these wins. `--check-config` judges the result, `--print-config` shows it. Keys marked
 *cluster* or *broker* can be changed while the node runs, for all brokers or for one, and then survive a restart and win
 over the file. A topic's keys are set when it is created, or changed later; without a value of its own a topic follows the
-broker's keys named with it.
+broker's keys named with it. So does a group, whose keys are set on the resource type GROUP (`kafka-configs --entity-type groups`).
 
 What setting a key does in this version:
 
@@ -39,6 +39,11 @@ pub fn configuration_markdown() -> String {
         &mut page,
         "Topic keys",
         keys().filter(|key| key.scope == Scope::Topic),
+    );
+    section(
+        &mut page,
+        "Group keys",
+        keys().filter(|key| key.scope == Scope::Group),
     );
     section(
         &mut page,
@@ -93,6 +98,7 @@ fn range(check: Check) -> String {
 fn change(key: &Key) -> &'static str {
     match (key.scope, key.update) {
         (Scope::Topic, _) => "topic",
+        (Scope::Group, _) => "group",
         (_, Update::ReadOnly) => "restart",
         (_, Update::PerBroker) => "broker",
         (_, Update::ClusterWide) => "cluster",
@@ -109,12 +115,12 @@ fn text(key: &Key) -> String {
     let names: Vec<String> = key
         .synonyms
         .iter()
-        .filter(|synonym| synonym.name != key.name || key.scope == Scope::Topic)
+        .filter(|synonym| synonym.name != key.name || key.scope != Scope::Broker)
         .map(|synonym| format!("`{}`", synonym.name))
         .collect();
     let synonyms = match (names.is_empty(), key.scope) {
         (true, _) => String::new(),
-        (false, Scope::Topic) => format!(" Default: {}.", names.join(", ")),
+        (false, Scope::Topic | Scope::Group) => format!(" Default: {}.", names.join(", ")),
         (false, Scope::Broker) => format!(" Else: {}.", names.join(", ")),
     };
     format!("{}{synonyms}{effect}", key.doc.replace('|', "\\|"))

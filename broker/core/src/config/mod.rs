@@ -16,7 +16,7 @@ pub use layers::{Bounded, LayerValue, Layers, Source, StaticConfig};
 pub use markdown::configuration_markdown;
 pub use settings::{BrokerSettings, Compression, TopicSettings};
 pub use table::{keys, lookup};
-pub use validate::{check_value, is_list, validate_dynamic_broker, validate_topic};
+pub use validate::{check_value, is_list, validate_dynamic_broker, validate_group, validate_topic};
 
 #[cfg(test)]
 mod tests;

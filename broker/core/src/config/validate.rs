@@ -56,6 +56,20 @@ pub fn validate_dynamic_broker(configs: &BTreeMap<String, String>, one_broker: b
     Ok(())
 }
 
+/// Checks a group's own configuration; the bounds that the broker sets are for [`ConsumerGroupSettings::check`].
+///
+/// # Errors
+/// The text for the client.
+///
+/// [`ConsumerGroupSettings::check`]: super::ConsumerGroupSettings::check
+pub fn validate_group(configs: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in configs {
+        let key = lookup(Scope::Group, name).ok_or_else(|| format!("unknown group config name: {name}"))?;
+        check_value(key, value)?;
+    }
+    Ok(())
+}
+
 /// Whether the values of the key are lists, for a topic or a broker.
 pub fn is_list(name: &str) -> bool {
     let is = |scope| lookup(scope, name).is_some_and(|key: &Key| key.kind == Kind::List);

@@ -303,6 +303,8 @@ pub enum ConfigResource {
     Broker(BrokerId),
     /// Every broker that has no value of its own.
     ClusterDefault,
+    /// A group, by name, whether or not it has members or offsets.
+    Group(String),
 }
 
 /// Changes to one resource.

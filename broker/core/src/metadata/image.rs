@@ -29,6 +29,7 @@ pub struct ClusterImage {
     pub(super) collisions: Arc<BTreeMap<String, String>>,
     pub(super) broker_configs: Arc<BTreeMap<BrokerId, ConfigMap>>,
     pub(super) cluster_config: Arc<ConfigMap>,
+    pub(super) group_configs: Arc<BTreeMap<String, ConfigMap>>,
     pub(super) next_producer_id: i64,
     pub(super) metadata_version: MetadataVersion,
 }
@@ -227,6 +228,16 @@ impl ClusterImage {
             &broker,
             &topic.configs,
         ))
+    }
+
+    /// The configuration of a group that has some of its own.
+    pub fn group_config(&self, group: &str) -> Option<&ConfigMap> {
+        self.group_configs.get(group)
+    }
+
+    /// The groups that have configuration of their own, by name.
+    pub fn configured_groups(&self) -> impl Iterator<Item = &str> {
+        self.group_configs.keys().map(String::as_str)
     }
 
     /// The first producer id that was never given out.

@@ -23,6 +23,8 @@ pub struct Snapshot {
     topics: Vec<TopicEntry>,
     broker_configs: BTreeMap<BrokerId, ConfigMap>,
     cluster_config: ConfigMap,
+    #[serde(default)]
+    group_configs: BTreeMap<String, ConfigMap>,
     next_producer_id: i64,
     #[serde(default)]
     metadata_version: MetadataVersion,
@@ -110,6 +112,7 @@ impl From<&ClusterImage> for Snapshot {
                 .collect(),
             broker_configs: (*image.broker_configs).clone(),
             cluster_config: (*image.cluster_config).clone(),
+            group_configs: (*image.group_configs).clone(),
             next_producer_id: image.next_producer_id,
             metadata_version: image.metadata_version,
         }
@@ -153,6 +156,7 @@ impl From<Snapshot> for ClusterImage {
             topic_ids: Arc::new(names),
             broker_configs: Arc::new(snapshot.broker_configs),
             cluster_config: Arc::new(snapshot.cluster_config),
+            group_configs: Arc::new(snapshot.group_configs),
             next_producer_id: snapshot.next_producer_id,
             metadata_version: snapshot.metadata_version,
         }

@@ -16,6 +16,7 @@ use super::Cluster;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
+const GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 const APPEND: i8 = 2;
@@ -306,6 +307,38 @@ fn the_clusters_default_lists_only_what_was_set() {
     );
 }
 
+/// As Apache Kafka 4.2 answers the same.
+#[test]
+fn a_group_has_values_of_its_own_within_the_brokers_bounds() {
+    let (session, heartbeat) = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms");
+    let mut cluster = with_topic(&[("group.consumer.session.timeout.ms", "50000")]);
+    assert_eq!(value(&describe(&mut cluster, GROUP, "g", session)), ("50000", 5));
+    for (key, operation, set, code) in [
+        (session, SET, "44999", 40),
+        (session, SET, "60001", 40),
+        (session, SET, "x", 40),
+        (session, APPEND, "50000", 40),
+        ("message.max.bytes", SET, "5", 40),
+        (session, SET, "60000", 0),
+        (heartbeat, SET, "15000", 0),
+    ] {
+        let answer = alter(&mut cluster, GROUP, "g", &[(key, operation, set)]);
+        assert_eq!((answer.0, answer.1.is_some()), (code, code != 0), "{key}={set}");
+    }
+    let config = describe(&mut cluster, GROUP, "g", session);
+    assert_eq!((value(&config), config.synonyms.len()), (("60000", 8), 2));
+    assert_eq!(
+        value(&describe(&mut cluster, GROUP, "g", heartbeat)),
+        ("15000", 8)
+    );
+    assert_eq!(
+        value(&describe(&mut cluster, GROUP, "other", heartbeat)),
+        ("5000", 5)
+    );
+    assert_eq!(alter(&mut cluster, GROUP, "g", &[(session, DELETE, "")]).0, 0);
+    assert_eq!(value(&describe(&mut cluster, GROUP, "g", session)), ("50000", 5));
+}
+
 #[test]
 fn resources_that_are_not_served_are_refused_with_a_text() {
     let mut cluster = with_topic(&[]);
@@ -314,7 +347,8 @@ fn resources_that_are_not_served_are_refused_with_a_text() {
         (TOPIC, "bad name", 17),
         (BROKER, "x", 42),
         (8, "1000", 42),
-        (32, "g", 42),
+        (16, "metrics", 42),
+        (GROUP, "", 42),
         (77, "", 42),
     ] {
         let answer = describe_with(&mut cluster, kind, name, None);

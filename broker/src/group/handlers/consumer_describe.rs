@@ -78,7 +78,9 @@ async fn describe<R: Runtime, D: Disk>(
         let found = groups.get(group.as_str()).ok_or_else(|| unknown("not found"))?;
         let machine = found.machine.consumer();
         let machine = machine.ok_or_else(|| unknown("is not a consumer group"))?;
-        let described = machine.describe(&shard.groups.consumer_config(), &*shard.image());
+        let image = shard.image();
+        let config = shard.groups.consumer_config(&image, group);
+        let described = machine.describe(&config, &*image);
         (described, found.appended_end)
     };
     *room = match room.checked_sub(bytes_of(&described)) {

@@ -76,7 +76,7 @@ async fn heartbeat<R: Runtime, D: Disk>(
         client_host: &client_host,
     };
     let group = rc(&asked.group_id);
-    asked_now.validate(&group, &shard.groups.consumer_config())?;
+    asked_now.validate(&group, &shard.groups.consumer.defaults)?;
     let coordinator = shard.coordinator_of(&group).map_err(plain)?;
     let said = said_bytes(&asked_now);
     // A heartbeat that says nothing new seldom writes anything, and never waits for room.

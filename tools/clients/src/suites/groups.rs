@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::{expect, fresh};
+use crate::broker::signal;
 use crate::client::{Check, Client, Produce};
 use crate::native::Native;
 use crate::raw::Raw;
@@ -25,6 +26,13 @@ const COOPERATIVE: [&str; 4] = [
     "kafka-clients-3.9.2",
     "kafka-clients-4.4.0",
 ];
+
+/// Libraries that speak the consumer protocol (KIP-848), in its final form.
+pub(super) const CONSUMER_PROTOCOL: [&str; 3] = ["rdkafka", "confluent-kafka", "kafka-clients-4.4.0"];
+/// What the drivers take for it in the place of an assignor.
+pub(super) const CONSUMER: &str = "consumer";
+/// There the broker says how long a session is; Apache Kafka takes 45 s at least.
+const STEP_MAX_CONSUMER: Duration = Duration::from_secs(120);
 
 /// Runs the suite for every library, all at once: most of it is waiting for sessions to end.
 pub(crate) fn run(report: &mut Report, tools: &Tools, bootstrap: &str) {
@@ -54,6 +62,9 @@ fn library(tools: &Tools, bootstrap: &str, name: &str) -> Vec<Check> {
     if COOPERATIVE.contains(&name) {
         checks.extend(scenario(tools, bootstrap, name, "cooperative-sticky"));
     }
+    if CONSUMER_PROTOCOL.contains(&name) {
+        checks.extend(scenario(tools, bootstrap, name, CONSUMER));
+    }
     checks
 }
 
@@ -62,9 +73,13 @@ fn scenario(tools: &Tools, bootstrap: &str, name: &str, assignor: &str) -> Vec<C
         Ok(group) => group,
         Err(why) => return vec![(format!("{assignor}: set-up"), Err(why))],
     };
-    let steps: [Step<'_>; 5] = [
+    let steps: [Step<'_>; 6] = [
         ("one member has every partition", Group::alone),
         ("two members share, and read everything", Group::shared),
+        (
+            "one is stopped for longer than its session, and comes back",
+            Group::paused,
+        ),
         ("one is killed, the other takes over", Group::killed),
         ("committed offsets are exact", Group::committed),
         ("a new member resumes where they committed", Group::resumed),
@@ -86,7 +101,7 @@ fn scenario(tools: &Tools, bootstrap: &str, name: &str, assignor: &str) -> Vec<C
 type Step<'a> = (&'static str, fn(&mut Group<'a>) -> Result<(), String>);
 
 /// A group of one library's members, and what it was given.
-struct Group<'a> {
+pub(super) struct Group<'a> {
     tools: &'a Tools,
     bootstrap: &'a str,
     name: &'a str,
@@ -101,7 +116,12 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn new(tools: &'a Tools, bootstrap: &'a str, name: &'a str, assignor: &'a str) -> Result<Self, String> {
+    pub(super) fn new(
+        tools: &'a Tools,
+        bootstrap: &'a str,
+        name: &'a str,
+        assignor: &'a str,
+    ) -> Result<Self, String> {
         let topic = fresh("group");
         Raw::connect(bootstrap)?.create_topic(&topic, PARTITIONS, &[])?;
         let mut group = Self {
@@ -134,7 +154,8 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    fn join(&mut self) -> Result<(), String> {
+    /// A member more.
+    pub(super) fn join(&mut self) -> Result<(), String> {
         let mut member = self.tools.member(self.name, self.bootstrap)?;
         let head = format!(
             "join topic={} group={} assignor={}",
@@ -147,7 +168,11 @@ impl<'a> Group<'a> {
 
     /// Polls every member, commits, and goes on until `done` or the time is over.
     fn until(&mut self, what: &str, done: impl Fn(&Self, &[Vec<i32>]) -> bool) -> Result<(), String> {
-        let end = Instant::now() + STEP_MAX;
+        let end = Instant::now()
+            + match self.assignor {
+                CONSUMER => STEP_MAX_CONSUMER,
+                _ => STEP_MAX,
+            };
         loop {
             let mut assigned = Vec::new();
             for member in &mut self.members {
@@ -175,17 +200,42 @@ impl<'a> Group<'a> {
         }
     }
 
+    /// Polls each member so often, whatever comes.
+    pub(super) fn poll_each(&mut self, times: usize) -> Result<(), String> {
+        for _ in 0..times {
+            for number in 0..self.members.len() {
+                for line in self.members[number].request("poll ms=200", &[])? {
+                    self.note(&line)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, line: &str) -> Result<(), String> {
+        let (partition, offset) = line.split_once(' ').ok_or("no record line")?;
+        let partition = partition.parse().map_err(|_| "no partition")?;
+        let offset = offset.parse().map_err(|_| "no offset")?;
+        self.came.entry(partition).or_default().insert(offset);
+        Ok(())
+    }
+
     fn count(&self) -> i64 {
         self.came.values().map(|offsets| offsets.len() as i64).sum()
     }
 
-    fn alone(&mut self) -> Result<(), String> {
+    pub(super) fn alone(&mut self) -> Result<(), String> {
         self.join()?;
         self.until("alone", |_, assigned| assigned[0].len() == PARTITIONS as usize)
     }
 
     fn shared(&mut self) -> Result<(), String> {
         self.join()?;
+        self.balanced()
+    }
+
+    /// Two members have a half each, and everything comes.
+    pub(super) fn balanced(&mut self) -> Result<(), String> {
         let half = PARTITIONS as usize / 2;
         self.until("shared", move |_, assigned| {
             let all: BTreeSet<i32> = assigned.iter().flatten().copied().collect();
@@ -193,6 +243,19 @@ impl<'a> Group<'a> {
         })?;
         self.write(MORE_RECORDS)?;
         self.until("read", |group, _| group.count() == group.written)
+    }
+
+    /// Its process stands still until the other one has everything, and goes on.
+    fn paused(&mut self) -> Result<(), String> {
+        let paused = self.members.pop().ok_or("no member")?;
+        signal("-STOP", paused.process_id())?;
+        let taken_over = self.until("taken over", |_, assigned| {
+            assigned[0].len() == PARTITIONS as usize
+        });
+        signal("-CONT", paused.process_id())?;
+        taken_over?;
+        self.members.push(paused);
+        self.balanced()
     }
 
     fn killed(&mut self) -> Result<(), String> {
@@ -205,7 +268,7 @@ impl<'a> Group<'a> {
         self.until("read", |group, _| group.count() == group.written)
     }
 
-    fn committed(&mut self) -> Result<(), String> {
+    pub(super) fn committed(&mut self) -> Result<(), String> {
         for mut member in std::mem::take(&mut self.members) {
             expect(&member.request("commit", &[])?, &Vec::new())?;
             member.request("leave", &[])?;
@@ -216,7 +279,7 @@ impl<'a> Group<'a> {
         expect(&found, &right)
     }
 
-    fn resumed(&mut self) -> Result<(), String> {
+    pub(super) fn resumed(&mut self) -> Result<(), String> {
         self.write(MORE_RECORDS)?;
         let before = std::mem::take(&mut self.came);
         self.join()?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod api_ranges;
 pub(crate) mod compression;
+pub(crate) mod consumer_protocol;
 pub(crate) mod export;
 pub(crate) mod fetch_limits;
 pub(crate) mod group_tools;

@@ -1,8 +1,7 @@
 //! Consumer groups and committed offsets.
 
-use super::super::key::{Check, Effect, Key, Kind};
+use super::super::key::{Check, Effect, Key, Kind, Synonym};
 
-const OF_ONE_GROUP: Effect = Effect::Without("groups cannot be configured one by one yet");
 const PROTOCOLS: Effect = Effect::Partly("classic groups are always served, share and streams groups never");
 const ONE_REPLICA: Effect = Effect::Partly("this version keeps one replica of a partition");
 const JOURNAL: Effect =
@@ -11,6 +10,20 @@ const STREAMS_GROUPS: Effect = Effect::Without("streams groups are not served");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
 
 pub(super) const KEYS: &[Key] = &[
+    Key::group(
+        "consumer.heartbeat.interval.ms",
+        Kind::Int,
+        &[Synonym::same("group.consumer.heartbeat.interval.ms")],
+    )
+    .at_least(1)
+    .doc("How often members of this group send heartbeats, in the consumer protocol; between `group.consumer.min.heartbeat.interval.ms` and `group.consumer.max.heartbeat.interval.ms`."),
+    Key::group(
+        "consumer.session.timeout.ms",
+        Kind::Int,
+        &[Synonym::same("group.consumer.session.timeout.ms")],
+    )
+    .at_least(1)
+    .doc("How long a member of this group may be silent, in the consumer protocol; between `group.consumer.min.session.timeout.ms` and `group.consumer.max.session.timeout.ms`."),
     Key::broker("group.consumer.assignors", Kind::List, Some("uniform,range"))
         .check(Check::OneOf(&["uniform", "range"]))
         .doc("The assignors of the consumer protocol that the broker runs."),
@@ -23,11 +36,9 @@ pub(super) const KEYS: &[Key] = &[
         Some("15000"),
     )
     .at_least(1)
-    .effect(OF_ONE_GROUP)
     .doc("The longest heartbeat interval a group may be configured with."),
     Key::broker("group.consumer.max.session.timeout.ms", Kind::Int, Some("60000"))
         .at_least(1)
-        .effect(OF_ONE_GROUP)
         .doc("The longest session timeout a group may be configured with."),
     Key::broker("group.consumer.max.size", Kind::Int, Some("2147483647"))
         .at_least(1)
@@ -50,11 +61,9 @@ pub(super) const KEYS: &[Key] = &[
         Some("5000"),
     )
     .at_least(1)
-    .effect(OF_ONE_GROUP)
     .doc("The shortest heartbeat interval a group may be configured with."),
     Key::broker("group.consumer.min.session.timeout.ms", Kind::Int, Some("45000"))
         .at_least(1)
-        .effect(OF_ONE_GROUP)
         .doc("The shortest session timeout a group may be configured with."),
     Key::broker(
         "group.consumer.regex.refresh.interval.ms",

@@ -1,4 +1,4 @@
-//! Dynamic configuration: of topics, of brokers, and of the cluster.
+//! Dynamic configuration: of topics, of brokers, of the cluster, and of groups.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ impl ClusterImage {
             }
             ConfigResource::Broker(id) => self.broker_configs.get(id).cloned().unwrap_or_default(),
             ConfigResource::ClusterDefault => (*self.cluster_config).clone(),
+            ConfigResource::Group(group) => self.group_configs.get(group).cloned().unwrap_or_default(),
         };
         let mut next = if change.replace { ConfigMap::new() } else { current };
         for (key, operation) in &change.operations {
@@ -52,6 +53,14 @@ impl ClusterImage {
             ConfigResource::ClusterDefault => {
                 config::validate_dynamic_broker(&next, false).map_err(ApplyError::InvalidRequest)?;
                 self.cluster_config = Arc::new(next);
+            }
+            ConfigResource::Group(group) => {
+                config::validate_group(&next).map_err(ApplyError::InvalidConfig)?;
+                let configs = Arc::make_mut(&mut self.group_configs);
+                match next.is_empty() {
+                    true => configs.remove(group),
+                    false => configs.insert(group.clone(), next),
+                };
             }
         }
         Ok(())
