@@ -135,6 +135,7 @@ fn execute_null_broker(args: &NullBrokerArgs) -> io::Result<Exit> {
     });
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let broker = NullBroker::start(&NullBrokerOptions {
+        advertised: None,
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, args.port)),
         brokers: args.brokers,
         journal,

@@ -21,6 +21,7 @@ const ONE_BY_ONE: &str = "--partitions 1 --batch 1KiB --window 5";
 
 fn broker(pause: Option<Pause>) -> NullBroker {
     NullBroker::start(&NullBrokerOptions {
+        advertised: None,
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         brokers: 1,
         journal: None,

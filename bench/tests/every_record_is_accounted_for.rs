@@ -18,6 +18,7 @@ const RETAIN_BYTES: usize = 64 << 20;
 
 fn broker(brokers: u16, retain_bytes: usize, journal: Option<&Path>) -> NullBroker {
     NullBroker::start(&NullBrokerOptions {
+        advertised: None,
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         brokers,
         journal: journal.map(|directory| JournalOptions {

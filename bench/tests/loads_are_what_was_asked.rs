@@ -15,6 +15,7 @@ use strandline_bench::run::{Finished, run};
 
 fn broker() -> NullBroker {
     NullBroker::start(&NullBrokerOptions {
+        advertised: None,
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         brokers: 2,
         journal: None,

@@ -22,6 +22,7 @@ use strandline_bench::run::{Finished, run};
 
 fn finish(output: &Path) -> Finished {
     let broker = NullBroker::start(&NullBrokerOptions {
+        advertised: None,
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         brokers: 2,
         journal: None,

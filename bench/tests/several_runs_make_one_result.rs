@@ -17,6 +17,7 @@ use strandline_bench::sweep::{Purpose, sweep};
 
 fn broker() -> NullBroker {
     NullBroker::start(&NullBrokerOptions {
+        advertised: None,
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         brokers: 1,
         journal: None,

@@ -37,6 +37,9 @@ pub struct RunArgs {
     /// A running broker (HOST:PORT, several by commas); without it one is started for the run.
     #[arg(short = 'b', long, value_name = "HOST:PORT")]
     pub bootstrap_server: Option<String>,
+    /// Client properties, as Kafka's tools read them: security.protocol, ssl.truststore.* (PEM), sasl.mechanism, sasl.jaas.config.
+    #[arg(long, value_name = "FILE", requires = "bootstrap_server")]
+    pub command_config: Option<PathBuf>,
     /// Which broker to start when none is named.
     #[arg(long, value_enum, default_value = "strandline")]
     pub broker: ChildKind,

@@ -1,10 +1,10 @@
 //! One question at a time, for set-up and tear-down.
 
+use super::dial::{Dialer, Stream};
 use super::{CLIENT_ID, ClientError};
 use bytes::{Bytes, BytesMut};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 use strandline_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use strandline_wire::protocol::{Decodable, Encodable, StrBytes};
@@ -22,7 +22,7 @@ const API_VERSIONS_VERSION: i16 = 3;
 /// A connection with one request in flight.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     address: String,
     next_correlation_id: i32,
     versions: Versions,
@@ -52,40 +52,15 @@ impl Versions {
     }
 }
 
-/// Opens a socket to `address` without delay for small writes.
-pub fn open_socket(address: &str, timeout: Duration) -> Result<TcpStream, ClientError> {
-    let failed = |source| ClientError::Io {
-        address: address.to_owned(),
-        source,
-    };
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for candidate in address.to_socket_addrs().map_err(failed)? {
-        match TcpStream::connect_timeout(&candidate, timeout) {
-            Ok(stream) => {
-                stream.set_nodelay(true).map_err(failed)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(failed(last))
-}
-
 impl Connection {
     /// Connects and learns the broker's versions.
-    pub fn open(address: &str) -> Result<Self, ClientError> {
-        Self::open_within(address, ANSWER_TIMEOUT)
+    pub fn open(dialer: &Dialer, address: &str) -> Result<Self, ClientError> {
+        Self::open_within(dialer, address, ANSWER_TIMEOUT)
     }
 
     /// The same, with a time limit for each step.
-    pub fn open_within(address: &str, timeout: Duration) -> Result<Self, ClientError> {
-        let stream = open_socket(address, timeout)?;
-        let failed = |source| ClientError::Io {
-            address: address.to_owned(),
-            source,
-        };
-        stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-        stream.set_write_timeout(Some(timeout)).map_err(failed)?;
+    pub fn open_within(dialer: &Dialer, address: &str, timeout: Duration) -> Result<Self, ClientError> {
+        let stream = dialer.open(address, timeout)?;
         let mut connection = Self {
             stream,
             address: address.to_owned(),
@@ -166,6 +141,7 @@ impl Connection {
 
     fn round_trip(&mut self, request: &[u8]) -> io::Result<Bytes> {
         self.stream.write_all(request)?;
+        self.stream.flush()?;
         let mut size = [0; 4];
         self.stream.read_exact(&mut size)?;
         let size = usize::try_from(i32::from_be_bytes(size)).unwrap_or(usize::MAX);

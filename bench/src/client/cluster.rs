@@ -1,6 +1,7 @@
 //! The questions a run asks before and after the load: topics, leaders, offsets, durability.
 
 use super::blocking::{Connection, refuse};
+use super::dial::Dialer;
 use super::{ClientError, FETCH_VERSION_MAX, PRODUCE_VERSION_MAX};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -69,8 +70,8 @@ pub struct ProducerIdentity {
 
 impl ProducerIdentity {
     /// Asks the broker at `address` for a new one.
-    pub fn ask(address: &str, timeout: Duration) -> Result<Self, ClientError> {
-        let mut connection = Connection::open_within(address, timeout)?;
+    pub fn ask(dialer: &Dialer, address: &str, timeout: Duration) -> Result<Self, ClientError> {
+        let mut connection = Connection::open_within(dialer, address, timeout)?;
         let request = InitProducerIdRequest::default()
             .with_transactional_id(None)
             .with_producer_id(ProducerId(-1))
@@ -88,19 +89,25 @@ impl ProducerIdentity {
 #[derive(Debug)]
 pub struct Cluster {
     connection: Connection,
+    dialer: Dialer,
 }
 
 impl Cluster {
     /// Connects to the first address of a comma-separated list that answers.
-    pub fn connect(bootstrap: &str) -> Result<Self, ClientError> {
+    pub fn connect(dialer: &Dialer, bootstrap: &str) -> Result<Self, ClientError> {
         let mut last = ClientError::NotReady("the list of bootstrap servers is empty".to_owned());
         for address in bootstrap
             .split(',')
             .map(str::trim)
             .filter(|address| !address.is_empty())
         {
-            match Connection::open(address) {
-                Ok(connection) => return Ok(Self { connection }),
+            match Connection::open(dialer, address) {
+                Ok(connection) => {
+                    return Ok(Self {
+                        connection,
+                        dialer: dialer.clone(),
+                    });
+                }
                 Err(error) => last = error,
             }
         }
@@ -260,7 +267,7 @@ impl Cluster {
         let mut offsets = BTreeMap::new();
         for (address, partitions) in &layout.leaders {
             let deadline = Instant::now() + READY_TIMEOUT;
-            let mut leader = Connection::open(address)?;
+            let mut leader = Connection::open(&self.dialer, address)?;
             loop {
                 match list_offsets(&mut leader, layout, partitions) {
                     Ok(found) => {

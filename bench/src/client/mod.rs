@@ -1,14 +1,20 @@
 //! The tool's own client: small, pipelined, and free of everything that would measure itself.
 //!
-//! [`blocking`] asks one question at a time (set-up, never timed); [`cluster`] knows the questions; [`pipe`] carries the load.
+//! [`blocking`] asks one question at a time (set-up, never timed); [`cluster`] knows the questions; [`pipe`] carries the load;
+//! [`dial`] opens connections, with TLS and SASL if the [`security`] asks for them.
 
 pub mod blocking;
 pub mod cluster;
+pub mod dial;
 pub mod pipe;
+mod scram;
+pub mod security;
 
 pub use blocking::Connection;
 pub use cluster::{Cluster, ProducerIdentity, TopicLayout};
+pub use dial::Dialer;
 pub use pipe::Pipe;
+pub use security::Security;
 
 use strandline_wire::{ApiKey, ErrorCode, WireError};
 

@@ -1,10 +1,9 @@
 //! A connection that never blocks: requests go in as far as the kernel takes them, whole answers come out.
 
 use super::ClientError;
-use super::blocking::open_socket;
+use super::dial::{Dialer, Stream};
 use bytes::{Buf, BytesMut};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ const FRAME_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// A non-blocking connection with its unsent and its unparsed bytes.
 #[derive(Debug)]
 pub struct Pipe {
-    stream: TcpStream,
+    stream: Stream,
     outgoing: BytesMut,
     incoming: Vec<u8>,
     /// The unparsed bytes are `incoming[parsed..filled]`.
@@ -27,9 +26,9 @@ pub struct Pipe {
 
 impl Pipe {
     /// Connects to `address`, which is the one thing here that blocks: for `timeout` at most.
-    pub fn open(address: &str, timeout: Duration) -> Result<Self, ClientError> {
-        let stream = open_socket(address, timeout)?;
-        stream.set_nonblocking(true).map_err(|source| ClientError::Io {
+    pub fn open(dialer: &Dialer, address: &str, timeout: Duration) -> Result<Self, ClientError> {
+        let stream = dialer.open(address, timeout)?;
+        stream.set_nonblocking().map_err(|source| ClientError::Io {
             address: address.to_owned(),
             source,
         })?;
@@ -49,7 +48,7 @@ impl Pipe {
 
     /// Whether bytes wait for the kernel to take them.
     pub fn is_sending(&self) -> bool {
-        !self.outgoing.is_empty()
+        !self.outgoing.is_empty() || self.stream.wants_write()
     }
 
     /// Hands as much to the kernel as it takes now.
@@ -63,10 +62,15 @@ impl Pipe {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        match self.stream.flush() {
+            Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Takes what the kernel has now, at most one buffer of it.
+    /// Takes what the kernel has now: one buffer of it, or, where decrypted bytes could stay behind that nothing tells of, all.
     pub fn receive(&mut self) -> io::Result<()> {
         if self.parsed > 0 {
             self.incoming.copy_within(self.parsed..self.filled, 0);
@@ -83,7 +87,12 @@ impl Pipe {
                 }
                 Ok(read) => {
                     self.filled += read;
-                    return Ok(());
+                    if !self.stream.buffers() {
+                        return Ok(());
+                    }
+                    if self.filled == self.incoming.len() {
+                        self.incoming.resize(2 * self.filled, 0);
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -128,12 +137,12 @@ impl AsFd for Pipe {
 mod tests {
     use super::*;
     use rustix::event::{PollFd, PollFlags, poll};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     fn connected() -> (Pipe, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let pipe = Pipe::open(&address, Duration::from_secs(10)).unwrap();
+        let pipe = Pipe::open(&Dialer::default(), &address, Duration::from_secs(10)).unwrap();
         (pipe, listener.accept().unwrap().0)
     }
 

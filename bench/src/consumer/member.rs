@@ -105,7 +105,7 @@ impl Member {
         Self {
             plan: Arc::clone(plan),
             group: Arc::clone(group),
-            membership: Membership::new(&group.bootstrap, &group.name),
+            membership: Membership::new(&plan.dialer, &group.bootstrap, &group.name),
             lanes: Vec::new(),
             sink: Sink::new(plan, recorder, progress),
             joined: false,

@@ -1,7 +1,7 @@
 //! The classic group protocol, one question at a time: find the coordinator, join, sync, heartbeat, commit, leave.
 
 use crate::client::blocking::{Connection, refuse};
-use crate::client::{ClientError, TopicLayout};
+use crate::client::{ClientError, Dialer, TopicLayout};
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,6 +48,7 @@ const CONSUMER_PROTOCOL_VERSION: i16 = 0;
 
 /// A member of a group, between joins too.
 pub(super) struct Membership {
+    dialer: Dialer,
     bootstrap: String,
     group: GroupId,
     coordinator: Option<Connection>,
@@ -56,8 +57,9 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    pub(super) fn new(bootstrap: &str, group: &str) -> Self {
+    pub(super) fn new(dialer: &Dialer, bootstrap: &str, group: &str) -> Self {
         Self {
+            dialer: dialer.clone(),
             bootstrap: bootstrap.to_owned(),
             group: GroupId(StrBytes::from_string(group.to_owned())),
             coordinator: None,
@@ -78,12 +80,13 @@ impl Membership {
 
     fn find(&self) -> Result<Connection, ClientError> {
         let first = self.bootstrap.split(',').next().unwrap_or_default();
-        let mut asked = Connection::open_within(first, QUESTION_TIMEOUT)?;
+        let mut asked = Connection::open_within(&self.dialer, first, QUESTION_TIMEOUT)?;
         let request = FindCoordinatorRequest::default().with_key(self.group.0.clone());
         let answer: FindCoordinatorResponse =
             asked.call_up_to(ApiKey::FindCoordinator, FIND_COORDINATOR_VERSION_MAX, &request)?;
         refuse("the group's coordinator", answer.error_code, None)?;
         Connection::open_within(
+            &self.dialer,
             &crate::client::cluster::address(answer.host.as_str(), answer.port),
             QUESTION_TIMEOUT,
         )

@@ -5,7 +5,7 @@ mod membership;
 
 pub use member::{Group, Member};
 
-use crate::client::{CLIENT_ID, Pipe, TopicLayout};
+use crate::client::{CLIENT_ID, Dialer, Pipe, TopicLayout};
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::payload::{self, PayloadError};
 use crate::sender::Progress;
@@ -50,6 +50,8 @@ const RETRY_AFTER: Nanos = 100_000_000;
 /// What all consumers of a run have in common.
 #[derive(Debug)]
 pub struct ConsumePlan {
+    /// How to connect.
+    pub dialer: Dialer,
     /// The run's clock.
     pub clock: Clock,
     /// When the schedule starts, by that clock; known before the first record is sent.
@@ -253,7 +255,7 @@ impl Lane {
             return;
         }
         if self.pipe.is_none() {
-            match Pipe::open(&self.address, CONNECT_TIMEOUT) {
+            match Pipe::open(&plan.dialer, &self.address, CONNECT_TIMEOUT) {
                 Ok(pipe) => self.pipe = Some(pipe),
                 Err(_) => {
                     self.not_before = now + RETRY_AFTER;

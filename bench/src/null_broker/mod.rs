@@ -27,6 +27,8 @@ use topics::Topics;
 pub struct NullBrokerOptions {
     /// Where to listen; port 0 takes a free one.
     pub address: SocketAddr,
+    /// The address to tell clients, when they come through something else.
+    pub advertised: Option<SocketAddr>,
     /// How many brokers to look like, each with a port of its own (consecutive unless 0).
     pub brokers: u16,
     /// The journal that acknowledgements wait for; `None` acknowledges at once.
@@ -75,7 +77,10 @@ impl NullBroker {
         let nodes = addresses
             .iter()
             .zip(1..)
-            .map(|(&address, id)| Node { id, address })
+            .map(|(&address, id)| Node {
+                id,
+                address: options.advertised.unwrap_or(address),
+            })
             .collect();
         let shared = Arc::new(Shared {
             topics: Topics::new(options.retain_bytes),

@@ -120,6 +120,7 @@ pub(super) fn calibrate(
         bootstrap_server: None,
         broker_binary: None,
         broker_arg: Vec::new(),
+        command_config: None,
         topic: None,
         start_at: None,
         topic_config: Vec::new(),

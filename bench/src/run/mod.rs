@@ -6,7 +6,7 @@ mod reading;
 
 use crate::cli::RunArgs;
 use crate::client::blocking;
-use crate::client::{ClientError, Cluster, Pipe, ProducerIdentity, TopicLayout};
+use crate::client::{ClientError, Cluster, Dialer, Pipe, ProducerIdentity, Security, TopicLayout};
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::exit::Exit;
 use crate::hiccup::HiccupMeter;
@@ -173,6 +173,7 @@ struct Run<'a> {
     bootstrap: String,
     /// The process id of the broker that was started for this run.
     child: Option<u32>,
+    dialer: Dialer,
     cluster: Cluster,
     /// Those of them that were created are deleted at the end.
     created: Vec<String>,
@@ -193,7 +194,11 @@ impl<'a> Run<'a> {
         interrupted: &Arc<AtomicBool>,
     ) -> Result<Self, RunError> {
         let clock = Clock::start();
-        let mut cluster = Cluster::connect(&bootstrap)?;
+        let dialer = match &args.command_config {
+            Some(path) => Dialer::new(Security::from_file(path).map_err(RunError::Usage)?),
+            None => Dialer::default(),
+        };
+        let mut cluster = Cluster::connect(&dialer, &bootstrap)?;
         let run_id = fastrand::u32(..);
         let topic = args
             .topic
@@ -221,6 +226,7 @@ impl<'a> Run<'a> {
             args,
             bootstrap,
             child,
+            dialer,
             cluster,
             created,
             layout,
@@ -243,11 +249,18 @@ impl<'a> Run<'a> {
                 .keys()
                 .map(|address| {
                     let identity = if self.args.idempotent {
-                        Some(ProducerIdentity::ask(address, blocking::ANSWER_TIMEOUT)?)
+                        Some(ProducerIdentity::ask(
+                            &self.dialer,
+                            address,
+                            blocking::ANSWER_TIMEOUT,
+                        )?)
                     } else {
                         None
                     };
-                    Ok((Pipe::open(address, blocking::ANSWER_TIMEOUT)?, identity))
+                    Ok((
+                        Pipe::open(&self.dialer, address, blocking::ANSWER_TIMEOUT)?,
+                        identity,
+                    ))
                 })
                 .collect();
             pipes.push(opened?);
@@ -312,6 +325,7 @@ impl<'a> Run<'a> {
         let args = self.args;
         let phases = args.phases();
         Ok(LoadPlan {
+            dialer: self.dialer.clone(),
             clock: self.clock,
             start: self.start()?,
             phases,

@@ -23,6 +23,7 @@ impl Run<'_> {
     pub(super) fn consume_plan(&self) -> Option<Arc<ConsumePlan>> {
         let fetch_version = self.fetch_version.filter(|_| !self.args.no_verify)?;
         Some(Arc::new(ConsumePlan {
+            dialer: self.dialer.clone(),
             clock: self.clock,
             start: Arc::default(),
             layout: self.layout.clone(),

@@ -234,7 +234,7 @@ impl Lane {
         }
         if plan.idempotent {
             // What was in flight is lost to its sequence: a new id starts another one, as a restarted producer does.
-            match ProducerIdentity::ask(&self.address, RECONNECT_TIMEOUT) {
+            match ProducerIdentity::ask(&plan.dialer, &self.address, RECONNECT_TIMEOUT) {
                 Ok(identity) => {
                     self.requests.identity = Some(identity);
                     self.requests
@@ -248,7 +248,7 @@ impl Lane {
                 }
             }
         }
-        match Pipe::open(&self.address, RECONNECT_TIMEOUT) {
+        match Pipe::open(&plan.dialer, &self.address, RECONNECT_TIMEOUT) {
             Ok(pipe) => {
                 self.pipe = Some(pipe);
                 self.requests.room_since = now;

@@ -1,5 +1,6 @@
 //! What all senders of a run have in common.
 
+use crate::client::Dialer;
 use crate::clock::{Clock, Nanos};
 use crate::keys::KeySpace;
 use crate::schedule::{IntegratedRate, RateSpec};
@@ -12,6 +13,8 @@ use strandline_wire::batch::Codec;
 /// The load of a run.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
+    /// How to connect again.
+    pub dialer: Dialer,
     /// The run's clock.
     pub clock: Clock,
     /// When the schedule starts, by that clock.

@@ -1,0 +1,144 @@
+//! Reports of people who used load generators, as rules with right values: rates that cannot be reached, warm-ups that leak.
+
+// Helpers of tests may unwrap as tests do.
+#![allow(clippy::unwrap_used)]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use strandline_bench::cli::{self, Command};
+use strandline_bench::exit::Exit;
+use strandline_bench::null_broker::{NullBroker, NullBrokerOptions, Pause};
+use strandline_bench::report::{Phase, print};
+use strandline_bench::run::{Finished, run};
+
+fn broker(pause: Option<Pause>) -> NullBroker {
+    NullBroker::start(&NullBrokerOptions {
+        advertised: None,
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        brokers: 1,
+        journal: None,
+        retain_bytes: 0,
+        pause,
+    })
+    .unwrap()
+}
+
+fn finish(broker: &NullBroker, output: &Path, options: &str) -> Finished {
+    let bootstrap = broker.addresses()[0].to_string();
+    let output = output.display().to_string();
+    let all = [
+        "strandline-bench",
+        "run",
+        "--quiet",
+        "-b",
+        &bootstrap,
+        "--output",
+        &output,
+    ];
+    let Command::Run(args) = cli::parse(all.into_iter().chain(options.split_whitespace()))
+        .unwrap()
+        .command
+    else {
+        unreachable!("the command is run")
+    };
+    run(&args, &Arc::new(AtomicBool::new(false))).unwrap()
+}
+
+/// A tool that was asked for more than it can send says so, in large letters, with both rates, and who was short.
+#[test]
+fn a_rate_out_of_reach_is_invalid_and_names_who_was_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(None);
+    let finished = finish(
+        &broker,
+        folder.path(),
+        "--rate 100M --record-size 100 --warm-up 0 --duration 300ms --partitions 2",
+    );
+    assert_eq!(finished.exit, Exit::Invalid);
+    let report = &finished.report;
+    assert_eq!(report.records.offered, 30_000_000);
+    assert!(report.rates.achieved.unwrap() < report.rates.offered.unwrap());
+    let mut text = Vec::new();
+    print(&mut text, report, folder.path()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for part in ["*** INVALID ***", "offered   100,000,000 records/s", "achieved  "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(
+        report
+            .verdict
+            .reasons
+            .iter()
+            .any(|reason| reason.contains("achieved")),
+        "{:?}",
+        report.verdict
+    );
+}
+
+/// A rate that can be reached holds in every second, the first one included, and the warm-up has the same.
+#[test]
+fn a_rate_within_reach_holds_in_every_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(None);
+    let report = finish(
+        &broker,
+        folder.path(),
+        "--rate 1k --warm-up 1s --duration 3s --partitions 3",
+    )
+    .report;
+    let seconds: Vec<(Phase, u64)> = report
+        .timeline
+        .iter()
+        .filter(|row| row.phase != Phase::Drain)
+        .map(|row| (row.phase, row.acknowledged))
+        .collect();
+    assert_eq!(
+        seconds,
+        [
+            (Phase::WarmUp, 1000),
+            (Phase::Measured, 1000),
+            (Phase::Measured, 1000),
+            (Phase::Measured, 1000)
+        ]
+    );
+}
+
+/// A stall within the warm-up stays there: no record of it is counted, none of the measured part is missing, and its percentiles know
+/// nothing of it.
+#[test]
+fn a_stall_in_the_warm_up_does_not_leak() {
+    let stall = Duration::from_millis(500);
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(Some(Pause {
+        after_records: 200,
+        duration: stall,
+    }));
+    let report = finish(
+        &broker,
+        folder.path(),
+        "--rate 1k --warm-up 2s --duration 1s --partitions 1",
+    )
+    .report;
+    let response = report.latency.response.unwrap();
+    assert_eq!((response.count, report.records.offered), (1000, 1000));
+    let of = |phase: Phase| report.timeline.iter().filter(move |row| row.phase == phase);
+    let warm_up_max = of(Phase::WarmUp)
+        .filter_map(|row| row.response)
+        .map(|summary| summary.max_ns)
+        .max();
+    assert!(
+        warm_up_max.unwrap() as f64 >= stall.as_nanos() as f64 * 0.99,
+        "the stall was there"
+    );
+    assert!(response.p90_ns < stall.as_nanos() as u64 / 2, "{response:?}");
+    let series = std::fs::read_to_string(folder.path().join("series.csv")).unwrap();
+    for phase in ["warm-up", "measured"] {
+        assert!(
+            series.lines().any(|line| line.split(',').nth(2) == Some(phase)),
+            "{phase}"
+        );
+    }
+}
