@@ -8,7 +8,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{batch, formatted, id, quiet, read_all, simulated_options, validated};
+use common::{append, batch, formatted, id, quiet, read_all, simulated_options, validated};
 use strandline_runtime::sim::{SimRuntime, Simulation};
 use strandline_runtime::{Queue, Runtime};
 use strandline_storage::disk::{Disk, SimDisk, SimDiskOptions};
@@ -262,4 +262,38 @@ fn a_reader_that_retention_overtakes_gets_records_or_the_new_start() {
             store.unlinked().await.unwrap();
         });
     }
+}
+
+#[test]
+fn a_round_over_many_logs_gives_way_between_them() {
+    on_store(|runtime, _disk, store| async move {
+        for partition in 0..2000 {
+            store.create_log(id(1, partition), settings()).unwrap();
+        }
+        a_round(&runtime, &store).await;
+        // At each place where a real executor may switch, the simulated one does every fourth time.
+        let before = runtime.polls();
+        a_round(&runtime, &store).await;
+        let turns = runtime.polls() - before;
+        assert!(turns > 500, "all logs in {turns} turns");
+
+        // And where all of them have something to give up: no checkpoint has to take them all in one go.
+        for log in store.logs() {
+            append(&log, &[b"v".to_vec()]).unwrap();
+        }
+        for log in store.logs() {
+            log.acknowledged(1).await.unwrap();
+            log.set_high_watermark(1);
+        }
+        let before = store.stats().checkpoints;
+        a_round(&runtime, &store).await;
+        assert!(
+            store
+                .logs()
+                .iter()
+                .all(|log| log.end_offset() == 1 && log.segments().is_empty())
+        );
+        let checkpoints = store.stats().checkpoints - before;
+        assert!(checkpoints >= 2000 / 256, "{checkpoints} checkpoints");
+    });
 }

@@ -56,6 +56,20 @@ impl<R: Runtime, D: Disk> Worker<R, D> {
         behind.next().map(|(_, log)| log.clone())
     }
 
+    /// Waits for a checkpoint of everything so far.
+    pub(crate) async fn checkpointed(&self) {
+        let shard = &self.shard;
+        let target = shard.counters.checkpoints.get() + 1 + u64::from(shard.round_running.get());
+        loop {
+            let done = shard.round_done.wait();
+            if self.is_over() || shard.counters.checkpoints.get() >= target {
+                return;
+            }
+            shard.request_round();
+            done.await;
+        }
+    }
+
     /// Sleeps, but not beyond the end of the store.
     pub(crate) async fn rest(&self, span: Duration) {
         let wake = self.shard.maintain_wake.wait();

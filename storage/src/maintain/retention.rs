@@ -79,10 +79,14 @@ pub(super) async fn run<R: Runtime, D: Disk>(worker: Worker<R, D>) {
     }
 }
 
+/// A checkpoint takes what changed in one go, without giving way: no more logs than this change between two.
+const LOGS_PER_CHECKPOINT: usize = 256;
+
 async fn round<R: Runtime, D: Disk>(worker: &Worker<R, D>) {
     let shard = &worker.shard;
     let mut segments = Vec::new();
     let mut last = None;
+    let mut changed = 0;
     while let Some(log) = worker.next_log(last).await {
         last = Some(log.id);
         let decided = {
@@ -116,6 +120,11 @@ async fn round<R: Runtime, D: Disk>(worker: &Worker<R, D>) {
             bytes,
             "retention deletes segments"
         );
+        changed += 1;
+        if changed == LOGS_PER_CHECKPOINT {
+            changed = 0;
+            worker.checkpointed().await;
+        }
     }
     shard.counters.retention_rounds.add(1);
 }

@@ -92,6 +92,8 @@ enum Suite {
     Export,
     /// Nodes of many shards.
     Shards,
+    /// Retention while consumers run.
+    Retention,
 }
 
 fn main() -> ExitCode {
@@ -220,5 +222,8 @@ fn own_suites(arguments: &Arguments, report: &mut Report, tools: &Tools, scratch
     }
     if wanted(arguments, Suite::Shards) {
         suites::shards::run(report, tools, &arguments.broker, scratch);
+    }
+    if wanted(arguments, Suite::Retention) {
+        suites::retention::run(report, tools, &arguments.broker, scratch);
     }
 }

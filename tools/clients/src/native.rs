@@ -45,6 +45,46 @@ impl Native {
     }
 }
 
+impl Native {
+    /// Reads from the start up to `last`, with a pause after each record, and little ahead; where the log starts later by then,
+    /// from there. The offsets read.
+    pub(crate) fn follow(&self, topic: &str, last: i64, pause: Duration) -> Result<Vec<i64>, String> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("group.id", "unused")
+            .set("enable.auto.commit", "false")
+            .set("auto.offset.reset", "earliest")
+            .set("queued.min.messages", "1")
+            .set("message.max.bytes", "1000")
+            .set("fetch.max.bytes", "1000")
+            .set("max.partition.fetch.bytes", "1")
+            .create()
+            .map_err(text)?;
+        let mut assignment = TopicPartitionList::new();
+        assignment
+            .add_partition_offset(topic, 0, Offset::Beginning)
+            .map_err(text)?;
+        consumer.assign(&assignment).map_err(text)?;
+        let mut offsets = Vec::new();
+        let mut deadline = Instant::now() + TIMEOUT;
+        while Instant::now() < deadline {
+            match consumer.poll(Duration::from_secs(1)) {
+                Some(Ok(message)) => {
+                    offsets.push(message.offset());
+                    if message.offset() >= last {
+                        return Ok(offsets);
+                    }
+                    deadline = Instant::now() + TIMEOUT;
+                    std::thread::sleep(pause);
+                }
+                Some(Err(error)) => return Err(text(error)),
+                None => {}
+            }
+        }
+        Err(format!("nothing came after {:?}", offsets.last()))
+    }
+}
+
 /// Collects what was delivered, by the index of the record.
 struct Deliveries(Mutex<Vec<Result<i64, String>>>);
 

@@ -12,6 +12,7 @@ pub(crate) mod library;
 pub(crate) mod load;
 pub(crate) mod matrix;
 pub(crate) mod partitioner;
+pub(crate) mod retention;
 pub(crate) mod shards;
 pub(crate) mod streams;
 pub(crate) mod topics;
