@@ -28,6 +28,7 @@ pub mod limits;
 pub mod machine;
 pub mod merge;
 pub mod null_broker;
+pub mod openmessaging;
 pub mod payload;
 pub mod pin;
 pub mod presets;

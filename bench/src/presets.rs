@@ -2,6 +2,7 @@
 //!
 //! A preset is nothing but options of `run`; what is typed after it counts more.
 
+use crate::openmessaging;
 use std::path::Path;
 
 /// A load with a name.
@@ -252,10 +253,14 @@ pub fn options(load: &str) -> Result<Vec<String>, String> {
             let text = std::fs::read_to_string(path).map_err(|error| format!("{load}: {error}"))?;
             from_toml(&text).map_err(|error| format!("{load}: {error}"))
         }
+        Some("yaml" | "yml") => {
+            let text = std::fs::read_to_string(path).map_err(|error| format!("{load}: {error}"))?;
+            openmessaging::options(&text).map_err(|error| format!("{load}: {error}"))
+        }
         _ => {
             let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
             Err(format!(
-                "`{load}` is no preset and no FILE.toml; the presets are {}",
+                "`{load}` is no preset, no FILE.toml and no workload FILE.yaml; the presets are {}",
                 names.join(", ")
             ))
         }
@@ -383,6 +388,14 @@ mod tests {
             let error = run(&["strandline-bench", "run", &path]).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }
+        let workload = write(
+            "workload.yaml",
+            "name: x\ntopics: 1\npartitionsPerTopic: 16\nmessageSize: 1024\nproducerRate: 50000\ntestDurationMinutes: 5\n",
+        );
+        let args = run(&["strandline-bench", "run", &workload, "--duration", "3s"]).unwrap();
+        assert_eq!(args.rate, RateSpec::parse("50k").unwrap());
+        assert_eq!((args.partitions, args.groups, args.consumers()), (16, 1, 0));
+        assert_eq!(args.duration, Some(std::time::Duration::from_secs(3)));
         assert!(
             run(&["strandline-bench", "run", "missing.toml"])
                 .unwrap_err()

@@ -31,7 +31,7 @@ const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
 #[derive(Args, Clone, Debug)]
 #[command(after_help = exit::HELP, args_override_self = true)]
 pub struct RunArgs {
-    /// A preset (see `list`), a FILE.toml with options of `run` as its keys, or nothing.
+    /// A preset (see `list`), a FILE.toml with options of `run` as its keys, a workload of the OpenMessaging Benchmark (FILE.yaml), or nothing.
     #[arg(value_name = "PRESET|FILE")]
     pub load: Option<String>,
     /// A running broker (HOST:PORT, several by commas); without it one is started for the run.
