@@ -1,13 +1,21 @@
 //! Two loads or two brokers, run in turn: A B A B. A machine that changes its mood changes it for both.
 
 use crate::cli::{self, Command, CompareArgs, RunArgs};
+use crate::clock::Nanos;
 use crate::exit::Exit;
+use crate::histogram::Summary;
 use crate::report::{Folder, RunReport};
 use crate::run;
 use crate::units::{format_count, format_nanos};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Hiccups below this are everybody's.
+const STALL: Nanos = 5_000_000;
+
+/// A side whose hiccups are so many times the other's was measured on another machine, so to speak.
+const STALL_RATIO: u64 = 4;
 
 /// Runs both sides and prints medians and ratios.
 pub fn execute(args: &CompareArgs, interrupted: &Arc<AtomicBool>) -> io::Result<Exit> {
@@ -20,7 +28,9 @@ pub fn execute(args: &CompareArgs, interrupted: &Arc<AtomicBool>) -> io::Result<
     };
     let folder = Folder::create(args.output.as_deref(), "compare")?;
     let mut reports: [Vec<RunReport>; 2] = [Vec::new(), Vec::new()];
-    for pair in 1..=args.pairs {
+    let (mut kept, mut dropped, mut pair) = (0, 0, 0);
+    while kept < args.pairs && dropped <= args.pairs {
+        pair += 1;
         for (side, name) in [(0, "a"), (1, "b")] {
             let mut options = sides[side].clone();
             options.output = Some(folder.path().join(format!("{name}-{pair}")));
@@ -41,10 +51,35 @@ pub fn execute(args: &CompareArgs, interrupted: &Arc<AtomicBool>) -> io::Result<
                 return Ok(Exit::Invalid);
             }
         }
+        let hiccups = |side: usize| reports[side].last().and_then(|report| report.hiccups);
+        if stalled_alone(hiccups(0), hiccups(1)) {
+            eprintln!("pair {pair} is dropped: the machine stalled during one side only");
+            reports.iter_mut().for_each(|side| drop(side.pop()));
+            dropped += 1;
+        } else {
+            kept += 1;
+        }
+    }
+    if kept == 0 {
+        eprintln!(
+            "strandline-bench: no pair is left: this machine stalls too much to compare anything on it"
+        );
+        return Ok(Exit::Invalid);
     }
     print(&mut io::stdout().lock(), args, &reports)?;
+    if dropped > 0 {
+        println!("{dropped} pairs dropped, in which the machine stalled during one side only");
+    }
     writeln!(io::stdout(), "results   {}", folder.path().display())?;
     Ok(worst_exit(&reports))
+}
+
+/// Whether the machine's hiccups set the two sides of a pair apart: at the 99.9th percentile one has a stall that counts, and the other
+/// nothing like it.
+fn stalled_alone(a: Option<Summary>, b: Option<Summary>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return false };
+    let (less, more) = (a.p999_ns.min(b.p999_ns), a.p999_ns.max(b.p999_ns));
+    more > STALL && more > STALL_RATIO * less
 }
 
 fn worst_exit(reports: &[Vec<RunReport>; 2]) -> Exit {
@@ -191,6 +226,7 @@ fn row(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::Latencies;
 
     #[test]
     fn medians_of_runs_and_overlap() {
@@ -205,6 +241,26 @@ mod tests {
         );
         assert!(Compared::of(vec![1.0, 5.0], vec![4.0, 9.0]).unwrap().inconclusive);
         assert_eq!(Compared::of(vec![], vec![1.0]), None);
+    }
+
+    #[test]
+    fn a_pair_with_a_stall_on_one_side_is_no_pair() {
+        let with = |nanos: u64| {
+            let mut latencies = Latencies::default();
+            latencies.record_between(0, nanos);
+            latencies.summary()
+        };
+        assert!(stalled_alone(with(600_000_000), with(1_000_000)));
+        assert!(stalled_alone(with(1_000_000), with(6_000_000)));
+        assert!(
+            !stalled_alone(with(600_000_000), with(300_000_000)),
+            "both had one"
+        );
+        assert!(
+            !stalled_alone(with(4_000_000), with(100_000)),
+            "too small to matter"
+        );
+        assert!(!stalled_alone(None, with(600_000_000)));
     }
 
     #[test]
