@@ -501,3 +501,45 @@ fn a_group_has_timeouts_of_its_own() {
     assert_eq!(member.beat().heartbeat_interval_ms, 5_000);
     assert_eq!(shown(&mut client, "g", HEARTBEAT), (Some("5000".to_owned()), 5));
 }
+
+/// What one member says must fit a record of its group, and what all say the memory of the shard.
+#[test]
+fn what_groups_may_hold_is_bounded() {
+    let broker = start(&[("t", 1)]);
+    let mut member = Consumer::new(&broker, "g", "m", &["t"]);
+    member.beat();
+    let names = |member: usize, count: usize| -> Vec<String> {
+        let name = |number| format!("{member:04}-{number:05}-{}", "x".repeat(190));
+        (0..count).map(name).collect()
+    };
+    let mut large = Consumer::new(&broker, "large", "m", &[]);
+    large.topics = names(0, 6_000);
+    assert_eq!(large.send(&large.full()).error_code, -1, "1.2 MB are no record");
+    assert_eq!(
+        describe(&mut large.client, "large").error_code,
+        GROUP_ID_NOT_FOUND
+    );
+    let mut many = 0;
+    let full = loop {
+        let mut next = Consumer::new(&broker, "many", &format!("m{many}"), &[]);
+        next.topics = names(many, 2_000);
+        let answer = next.send(&next.full());
+        if answer.error_code != 0 {
+            break answer.error_code;
+        }
+        many += 1;
+        assert!(many < 1_000, "half of the memory is full by now");
+    };
+    assert_eq!(full, 81, "GROUP_MAX_SIZE_REACHED");
+    assert!(many > 10);
+    // Who is there goes on, and commits.
+    member.beat();
+    let epoch = member.epoch;
+    assert_eq!(member.commit(9, epoch, "t", 0, 1), 0);
+    // Who leaves makes room.
+    let mut first = Consumer::new(&broker, "many", "m0", &[]);
+    assert_eq!(first.leave(-1), 0);
+    let mut last = Consumer::new(&broker, "many", "last", &[]);
+    last.topics = names(many, 2_000);
+    assert_eq!(last.send(&last.full()).error_code, 0);
+}
