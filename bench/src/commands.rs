@@ -33,6 +33,10 @@ pub fn execute(cli: &Cli) -> Exit {
         Command::List(args) => list(args),
     };
     outcome.unwrap_or_else(|error| {
+        // Whoever read the output has seen enough.
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Exit::Ok;
+        }
         eprintln!("strandline-bench: {error}");
         Exit::Failed
     })
