@@ -66,7 +66,8 @@ public final class WordCount {
         settings.put("repartition.purge.interval.ms", "500");
         // Each update goes out.
         settings.put("statestore.cache.max.bytes", "0");
-        settings.put("consumer.session.timeout.ms", "6000");
+        // Long enough that a busy machine is not taken for a death, which would count some words twice.
+        settings.put("consumer.session.timeout.ms", "12000");
         settings.put("consumer.heartbeat.interval.ms", "500");
         settings.put("auto.offset.reset", "earliest");
         StreamsBuilder builder = new StreamsBuilder();

@@ -26,7 +26,7 @@ use crate::tools::Tools;
 const PARTITIONS: i32 = 4;
 /// Lines of each part, and words of each line.
 const LINES: i64 = 300;
-/// A rebalance may wait for the session of an instance that died (6 s), and Streams pauses between tries.
+/// A rebalance may wait for the session of an instance that died (12 s), and Streams pauses between tries.
 const STEP_MAX: Duration = Duration::from_secs(90);
 /// How long a look at a topic waits for more.
 const LOOK_MS: i32 = 300;
