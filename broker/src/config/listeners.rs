@@ -104,7 +104,9 @@ pub fn resolve(keys: ListenerKeys<'_>, shards: u32) -> Result<Vec<Listener>, Con
         ));
     }
     check_distinct(&bound)?;
-    let advertised = parse_list("advertised.listeners", keys.advertised.unwrap_or_default())?;
+    let mut advertised = parse_list("advertised.listeners", keys.advertised.unwrap_or_default())?;
+    // Kafka's own files advertise the controller's listener, too.
+    advertised.retain(|listener| !controllers.contains(&listener.name));
     let per_shard = parse_list(
         "strandline.advertised.listeners.per.shard",
         keys.per_shard.unwrap_or_default(),
@@ -303,6 +305,19 @@ mod tests {
         assert_eq!(
             listeners[0].advertised.of_shard(2, 40_000),
             ("127.0.0.1".to_owned(), 40_000)
+        );
+    }
+
+    /// Kafka's own file for a node that is broker and controller was refused: it advertises both listeners.
+    #[test]
+    fn the_controllers_listener_may_be_advertised() {
+        let mut keys = keys("PLAINTEXT://:9092,CONTROLLER://:9093");
+        keys.advertised = Some("PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093");
+        let listeners = resolve(keys, 2).unwrap();
+        assert_eq!(listeners.len(), 1);
+        assert_eq!(
+            listeners[0].advertised.of_shard(1, 0),
+            ("localhost".to_owned(), 9093)
         );
     }
 

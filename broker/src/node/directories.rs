@@ -23,6 +23,11 @@ const LOCK_FILE: &str = "lock";
 const QUORUM_FILE: &str = "quorum.redb";
 const SHARD_PREFIX: &str = "shard-";
 const PROBE_FILE: &str = ".strandline-probe";
+const NEW_NODE_FILE: &str = "node.toml.new";
+/// In every data directory of Apache Kafka.
+const KAFKA_FILE: &str = "meta.properties";
+/// What a directory may hold that is formatted: what a start leaves that got no further, and what file systems put there.
+const MAY_BE_THERE: [&str; 4] = [LOCK_FILE, PROBE_FILE, NEW_NODE_FILE, "lost+found"];
 
 /// Why a directory is refused.
 #[derive(Debug, Error)]
@@ -316,19 +321,32 @@ fn check_usable(path: &Path, formatted: bool) -> Result<(), DirectoryError> {
             ),
         ));
     }
-    let mut names = fs::read_dir(path)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name());
-    let holds_data = |name: std::ffi::OsString| {
-        name.to_str()
-            .is_some_and(|name| name == QUORUM_FILE || name.starts_with(SHARD_PREFIX))
-    };
-    if !formatted && names.any(holds_data) {
+    let names = fs::read_dir(path).into_iter().flatten().flatten();
+    let names: Vec<String> = names
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    let found = |wanted: &dyn Fn(&str) -> bool| names.iter().find(|name| wanted(name));
+    if formatted {
+        return Ok(());
+    }
+    if found(&|name| name == QUORUM_FILE || name.starts_with(SHARD_PREFIX)).is_some() {
         return Err(refuse(
             path,
             "it holds shards, but its node.toml is gone: restore that file",
+        ));
+    }
+    if found(&|name| name == KAFKA_FILE).is_some() {
+        return Err(refuse(
+            path,
+            "it is a data directory of Apache Kafka, whose logs are not read: name another one",
+        ));
+    }
+    if let Some(name) = found(&|name| !MAY_BE_THERE.contains(&name)) {
+        return Err(refuse(
+            path,
+            &format!(
+                "it is not empty (it holds '{name}') and no data directory of strandline: name an empty one"
+            ),
         ));
     }
     Ok(())
@@ -429,7 +447,7 @@ fn probe_direct(path: &Path) -> Result<(), DirectoryError> {
 
 fn write_node_file(directory: &Path, content: &NodeFile) -> std::io::Result<()> {
     let text = toml::to_string(content).expect("numbers, ids and lists of ids are TOML");
-    let new = directory.join("node.toml.new");
+    let new = directory.join(NEW_NODE_FILE);
     let mut file = File::create(&new)?;
     file.write_all(b"# Written by strandline: whose directory this is. Do not edit.\n")?;
     file.write_all(text.as_bytes())?;

@@ -129,6 +129,24 @@ fn what_is_not_this_nodes_is_refused_and_left_alone() {
     );
 }
 
+/// A folder full of something else was formatted without a word.
+#[test]
+fn only_an_empty_directory_is_formatted() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = paths(&root, 1);
+    fs::create_dir_all(paths[0].join("lost+found")).unwrap();
+    look(&paths, 1, None).unwrap();
+    fs::write(paths[0].join("important.txt"), b"mine").unwrap();
+    let refused = look(&paths, 1, None).err().unwrap();
+    assert!(
+        refused.contains("not empty (it holds 'important.txt')"),
+        "{refused}"
+    );
+    fs::write(paths[0].join(KAFKA_FILE), b"").unwrap();
+    assert!(look(&paths, 1, None).err().unwrap().contains("of Apache Kafka"));
+    assert_eq!(fs::read_dir(&paths[0]).unwrap().count(), 3, "nothing was touched");
+}
+
 #[test]
 fn the_lock_lasts_as_long_as_the_last_hold_on_it() {
     let root = tempfile::tempdir().unwrap();

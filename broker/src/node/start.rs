@@ -134,7 +134,10 @@ async fn run_control(
     let http = http::Server::bind(&config, &node.handles, node.images, node.connections).await?;
     let address = http.as_ref().map(http::Server::address);
     let executors = start_shards(&config, &node.client, node.shards)?;
-    runtime.spawn(Queue::Latency, signals::stop_on_signal(node.client)?);
+    runtime.spawn(
+        Queue::Latency,
+        signals::stop_on_signal(runtime.clone(), node.client)?,
+    );
     if let Some(http) = http {
         runtime.spawn(Queue::Latency, http.serve());
     }

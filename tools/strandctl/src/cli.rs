@@ -169,6 +169,9 @@ pub struct TopicDeleteArgs {
     /// Succeed when a topic does not exist
     #[arg(long)]
     pub if_exists: bool,
+    /// Delete the cluster's own topics too, and with them every group or transaction that they keep
+    #[arg(long)]
+    pub internal: bool,
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,

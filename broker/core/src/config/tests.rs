@@ -187,9 +187,15 @@ fn only_dynamic_keys_change_while_the_node_runs() {
             .contains("read-only")
     );
     assert!(
-        judge("listeners", "PLAINTEXT://a:1", false)
+        judge("ssl.client.auth", "none", false)
             .unwrap_err()
             .contains("one broker only")
+    );
+    assert!(
+        judge("listeners", "PLAINTEXT://a:1", true)
+            .unwrap_err()
+            .contains("read-only"),
+        "it was taken, shown and not obeyed"
     );
     assert!(
         judge("retention.ms", "1", false).is_err(),

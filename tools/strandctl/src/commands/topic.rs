@@ -1,7 +1,7 @@
 //! `topic create`, `topic list`, `topic delete`.
 
 use serde::Serialize;
-use strandline_wire::ErrorCode;
+use strandline_wire::{ErrorCode, topic_name};
 
 use super::sum_up;
 use crate::cli::{TopicCreateArgs, TopicDeleteArgs};
@@ -169,6 +169,14 @@ pub fn delete(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let topics = unique(&arguments.topics);
+    if let Some(internal) = topics.iter().find(|topic| topic_name::is_internal(topic))
+        && !arguments.internal
+    {
+        return Err(Failure::usage(format!(
+            "{internal} is the cluster's own topic: without it every group or transaction that it keeps is forgotten; \
+             --internal deletes it all the same"
+        )));
+    }
     let question = format!("Delete {} with all records?", name_topics(&topics));
     confirm(&question, arguments.yes)?;
     let mut results = Client::connect(config)?.delete_topics(&topics)?;

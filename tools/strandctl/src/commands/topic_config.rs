@@ -1,6 +1,7 @@
 //! `topic config show`, `set`, `unset`.
 
 use serde::Serialize;
+use strandline_wire::ErrorCode;
 
 use super::topic::parse_configs;
 use crate::cli::TopicConfigCommand;
@@ -21,6 +22,19 @@ pub fn run(config: &ClientConfig, command: &TopicConfigCommand, output: &mut Out
             alter(config, topic, &changes.collect::<Vec<_>>(), output)
         }
         TopicConfigCommand::Unset { topic, keys } => {
+            // A broker takes the deletion of a key that is not set, or that there is not.
+            let set = Client::connect(config)?.topic_configs(topic)?;
+            let is_set = |key: &String| {
+                set.iter()
+                    .any(|entry| entry.name == *key && entry.is_set_on_topic())
+            };
+            if let Some(key) = keys.iter().find(|key| !is_set(key)) {
+                return Err(Failure::refused(
+                    format!("topic {topic}"),
+                    ErrorCode::InvalidConfig,
+                    Some(format!("'{key}' is not set on it; nothing was changed")),
+                ));
+            }
             let changes: Vec<_> = keys
                 .iter()
                 .map(|key| ConfigChange::Unset { key: key.clone() })

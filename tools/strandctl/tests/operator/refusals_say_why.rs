@@ -22,6 +22,15 @@ fn topics_are_created_listed_configured_described_and_deleted() {
     );
     ctl(&["topic", "config", "set", "a", "retention.ms=5", "segment.bytes=9"]).succeeded();
     ctl(&["topic", "config", "unset", "a", "segment.bytes"]).succeeded();
+    let unset = ctl(&["topic", "config", "unset", "a", "retention.ms", "segment.bytes"]);
+    assert_eq!(unset.code, 1);
+    assert!(
+        unset
+            .stderr
+            .contains("INVALID_CONFIG (40): 'segment.bytes' is not set on it"),
+        "{}",
+        unset.stderr
+    );
     let shown = ctl(&["topic", "config", "show", "a", "--json"])
         .succeeded()
         .json();
@@ -34,6 +43,10 @@ fn topics_are_created_listed_configured_described_and_deleted() {
         ctl(&["cluster", "describe", "--json"]).succeeded().json()[0]["brokers"][1]["leaders"],
         2
     );
+    let own = ctl(&["topic", "delete", "a", "__consumer_offsets", "--yes"]);
+    assert_eq!(own.code, 2);
+    assert!(own.stderr.contains("--internal"), "{}", own.stderr);
+    assert_eq!(cluster.state().topics.len(), 2, "nothing was deleted");
     ctl(&["topic", "delete", "a", "b", "--yes"]).succeeded();
     assert!(cluster.state().topics.is_empty());
 }

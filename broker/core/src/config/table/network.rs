@@ -40,15 +40,13 @@ pub(super) const KEYS: &[Key] = &[
         Kind::String,
         Some("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"),
     )
-    .per_broker()
     .effect(Effect::Partly("only PLAINTEXT can be served"))
     .doc("The protocol of each listener, as NAME:PROTOCOL."),
-    Key::broker("listeners", Kind::List, Some("PLAINTEXT://127.0.0.1:9092"))
-        .per_broker()
-        .doc(
-            "What the node listens on, as NAME://host:port, one item a listener. Shard s listens on the \
+    // Read only, unlike Kafka's: a change would be answered with success, and nothing would come of it.
+    Key::broker("listeners", Kind::List, Some("PLAINTEXT://127.0.0.1:9092")).doc(
+        "What the node listens on, as NAME://host:port, one item a listener. Shard s listens on the \
              port plus s; port 0 takes a free one for each shard.",
-        ),
+    ),
     Key::broker("max.connection.creation.rate", Kind::Int, Some("2147483647"))
         .cluster_wide()
         .at_least(0)
