@@ -11,3 +11,4 @@ pub mod link;
 pub mod metadata;
 pub mod placement;
 pub mod replica;
+pub mod sessions;

@@ -5,6 +5,7 @@
 //! replica applies them in order, and all replicas hold equal images at equal offsets.
 
 mod apply;
+mod balance;
 mod command;
 mod error;
 mod ids;

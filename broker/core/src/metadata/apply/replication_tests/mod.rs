@@ -583,9 +583,13 @@ fn the_preferred_leader_comes_back_when_it_is_in_sync() {
         elect(&mut image, Election::Preferred),
         Err(ApplyError::PreferredLeaderNotAvailable(id(1000)))
     );
+    assert_eq!(image.imbalanced_partitions(10), [], "it could not lead");
     alter(&mut image, 2000, &[1000, 2000, 3000]).unwrap();
+    assert_eq!(image.imbalanced_partitions(10), [P]);
+    assert_eq!(image.imbalanced_partitions(0), []);
     elect(&mut image, Election::Preferred).unwrap();
     assert_eq!(state(&image).0, 1000);
+    assert_eq!(image.imbalanced_partitions(10), []);
 }
 
 #[test]
