@@ -7,7 +7,8 @@
 //! Map, along the life of a batch:
 //! - [`store`]: the handle of a shard; format, open, close. [`log`]: the handle of a log; append, read, change.
 //! - `journal`: pending pieces, the ring, the task that writes and flushes, and the proofs of durability.
-//! - [`maintain`]: retention. `checkpoint`: write-back rounds. `segment`: files, runs, indexes. `recovery`: the open.
+//! - [`maintain`]: retention. [`cleaner`]: compaction. `checkpoint`: write-back rounds. `segment`: files, runs, indexes.
+//! - `recovery`: the open.
 //! - [`format`]: every byte on disk, pure; [`inspect`]: the same, for tools.
 //! - [`producers`], [`epochs`]: what a log knows of its producers and leaders, pure.
 //!
@@ -25,6 +26,7 @@
 pub mod budget;
 mod cache;
 mod checkpoint;
+pub mod cleaner;
 pub mod disk;
 pub mod epochs;
 pub mod error;
@@ -46,9 +48,10 @@ pub mod store;
 pub mod types;
 
 pub use budget::{MemoryBudget, Reservation};
+pub use cleaner::{CleanError, Cleaned, Cleaning, CompactionSettings, Dirtiness};
 pub use error::{AppendError, OpenError, ReadError, Stopped, StoreError};
 pub use log::{Appended, BatchSlice, Log, ReadRequest, ReadResult, SegmentInfo, TimestampOffset};
-pub use options::{JOURNAL_BYTES_MIN, LogSettings, MEMORY_BYTES_MIN, StoreOptions};
-pub use stats::StoreStats;
+pub use options::{CleanerOptions, JOURNAL_BYTES_MIN, LogSettings, MEMORY_BYTES_MIN, StoreOptions};
+pub use stats::{CleanerStats, StoreStats};
 pub use store::{RecoveryReport, Store, StoreObserver};
 pub use types::{LogId, Offset, Sequence, TopicPartitionId};

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::cleaner::CompactionSettings;
+
 /// Files of a journal ring.
 pub const JOURNAL_FILES: u32 = 8;
 
@@ -37,6 +39,8 @@ pub struct StoreOptions {
     pub initial_task_delay_ms: u64,
     /// `log.retention.check.interval.ms`: how long it rests after each round.
     pub retention_check_ms: u64,
+    /// What its cleaner is told at first.
+    pub cleaner: CleanerOptions,
 }
 
 impl StoreOptions {
@@ -53,12 +57,41 @@ impl StoreOptions {
             producer_expiration_ms: 86_400_000,
             initial_task_delay_ms: 30_000,
             retention_check_ms: 300_000,
+            cleaner: CleanerOptions::default(),
+        }
+    }
+}
+
+/// What the cleaner of a store is told; may change while it runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CleanerOptions {
+    /// `log.cleaner.enable`.
+    pub enabled: bool,
+    /// This store's part of `log.cleaner.dedupe.buffer.size`: memory for a map of keys. At most a quarter of the store's memory
+    /// is taken.
+    pub map_bytes: u64,
+    /// `log.cleaner.io.buffer.load.factor`: how full the map may be.
+    pub map_load: f64,
+    /// `log.cleaner.io.max.bytes.per.second`, read and written.
+    pub bytes_per_second: f64,
+    /// `log.cleaner.backoff.ms`: how long it rests when nothing is to be cleaned.
+    pub backoff_ms: u64,
+}
+
+impl Default for CleanerOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            map_bytes: 128 << 20,
+            map_load: 0.9,
+            bytes_per_second: f64::MAX,
+            backoff_ms: 15_000,
         }
     }
 }
 
 /// What a log is told by its topic's configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogSettings {
     /// `flush.messages` = 1: nothing counts before its flush. Otherwise the topic is relaxed: a write is
     /// enough, and a power cut may shorten the tail.
@@ -77,6 +110,10 @@ pub struct LogSettings {
     pub retention_bytes: i64,
     /// `file.delete.delay.ms`: how long files stay that the log no longer has.
     pub file_delete_delay_ms: u64,
+    /// `cleanup.policy` contains compact: of each key the newest record is kept.
+    pub compacts: bool,
+    /// When the log is cleaned, and what then goes.
+    pub compaction: CompactionSettings,
     /// `index.interval.bytes`: the least distance of two index entries.
     pub index_interval_bytes: u32,
 }
@@ -92,6 +129,8 @@ impl Default for LogSettings {
             retention_ms: -1,
             retention_bytes: -1,
             file_delete_delay_ms: 0,
+            compacts: false,
+            compaction: CompactionSettings::default(),
             index_interval_bytes: 4096,
         }
     }

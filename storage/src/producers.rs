@@ -81,6 +81,16 @@ impl Producers {
         self.0.iter().map(|(id, producer)| (*id, producer))
     }
 
+    /// The last offset of each one's newest batch.
+    pub fn last_offsets(&self) -> HashMap<i64, i64> {
+        let newest = self
+            .iter()
+            .filter_map(|(id, producer)| Some((id, producer.batches().last()?)));
+        newest
+            .map(|(id, batch)| (id, batch.base_offset + i64::from(batch.last_offset_delta)))
+            .collect()
+    }
+
     /// Whether a produced batch may be appended at `now_ms`.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use crate::format::piece::Control;
 use crate::journal::Journal;
 use crate::log::append_buffer::AppendBuffer;
 use crate::log::state::LogInner;
-use crate::options::StoreOptions;
+use crate::options::{CleanerOptions, StoreOptions};
 use crate::segment::files::Files;
 use crate::segment::read_ahead::ReadAhead;
 use crate::stats::Counters;
@@ -58,6 +58,9 @@ pub(crate) struct Shard<D: Disk> {
     pub(crate) background_wake: Event,
     /// Maintenance is to end.
     pub(crate) maintain_wake: Event,
+    pub(crate) cleaner: Cell<CleanerOptions>,
+    /// The cleaner is to look at once: its options changed.
+    pub(crate) cleaner_wake: Event,
     pub(crate) logs: RefCell<BTreeMap<TopicPartitionId, Rc<LogInner<D>>>>,
     pub(crate) by_log_id: RefCell<BTreeMap<LogId, Rc<LogInner<D>>>>,
     /// Deleted logs, until a checkpoint no longer names them.
@@ -129,6 +132,7 @@ impl<D: Disk> Shard<D> {
             &self.direct_wake,
             &self.background_wake,
             &self.maintain_wake,
+            &self.cleaner_wake,
             &self.unlink_wake,
         ] {
             event.notify_all();
@@ -199,6 +203,20 @@ impl<D: Disk> Shard<D> {
             .push_control(log, control, end, || (self.clock.monotonic)());
         self.wake_journal();
         sequence
+    }
+
+    /// Runs a round of write-back and a checkpoint now.
+    pub(crate) async fn checkpoint(&self) -> Result<(), Stopped> {
+        let target = self.counters.checkpoints.get() + 1 + u64::from(self.round_running.get());
+        loop {
+            let done = self.round_done.wait();
+            if self.counters.checkpoints.get() >= target {
+                return Ok(());
+            }
+            self.check_running()?;
+            self.request_round();
+            done.await;
+        }
     }
 
     /// A new append buffer.

@@ -55,6 +55,33 @@ pub struct StoreStats {
     pub retention_segments_by_time: u64,
     /// Their payload.
     pub retention_bytes: u64,
+    /// The cleaner.
+    pub cleaner: CleanerStats,
+}
+
+/// What the cleaner did since the store was opened, and what it found in its last round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CleanerStats {
+    /// Rounds of all logs.
+    pub rounds: u64,
+    /// Cleanings of a log.
+    pub cleanings: u64,
+    /// Cleanings that are to be tried again: for want of space, or since a read was refused.
+    pub failures: u64,
+    /// Their time, summed, in nanoseconds.
+    pub ns: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes of batches written.
+    pub written_bytes: u64,
+    /// Records met.
+    pub records_read: u64,
+    /// Records kept.
+    pub records_kept: u64,
+    /// Logs that are left alone, since what stands in them cannot be read.
+    pub uncleanable_logs: u64,
+    /// The largest dirty share of a log, in percent.
+    pub max_dirty_percent: u64,
 }
 
 /// A counter of one thread.
@@ -98,4 +125,13 @@ pub(crate) struct Counters {
     pub(crate) retention_segments_by_size: Counter,
     pub(crate) retention_segments_by_time: Counter,
     pub(crate) retention_bytes: Counter,
+    pub(crate) cleaner: Cell<CleanerStats>,
+}
+
+impl Counters {
+    pub(crate) fn change_cleaner(&self, change: impl FnOnce(&mut CleanerStats)) {
+        let mut stats = self.cleaner.get();
+        change(&mut stats);
+        self.cleaner.set(stats);
+    }
 }

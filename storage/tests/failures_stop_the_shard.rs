@@ -14,8 +14,8 @@ use strandline_runtime::{Monotonic, Runtime};
 use strandline_storage::disk::sim::Operation;
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
 use strandline_storage::{
-    AppendError, Log, LogSettings, Sequence, Stopped, Store, StoreError, StoreObserver, StoreOptions,
-    StoreStats,
+    AppendError, CleanerStats, Log, LogSettings, Sequence, Stopped, Store, StoreError, StoreObserver,
+    StoreOptions, StoreStats,
 };
 
 #[derive(Default)]
@@ -339,9 +339,13 @@ fn an_idle_store_does_nothing() {
         );
         put(&log, b"v").await;
         runtime.sleep(Duration::from_secs(3)).await;
-        // Retention looks, and that is all.
+        // Retention and the cleaner look, and that is all.
         let stats = |store: &Store<_, _>| StoreStats {
             retention_rounds: 0,
+            cleaner: CleanerStats {
+                rounds: 0,
+                ..store.stats().cleaner
+            },
             ..store.stats()
         };
         let before = (

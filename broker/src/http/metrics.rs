@@ -46,7 +46,34 @@ struct Page {
 /// Name, help, and where the value is.
 type Figure = (&'static str, &'static str, fn(&ShardReport) -> u64);
 
-const COUNTERS: [Figure; 9] = [
+const COUNTERS: [Figure; 16] = [
+    (
+        "cleaner_cleanings",
+        "Cleanings of a compacted partition",
+        |report| report.cleaner.cleanings,
+    ),
+    (
+        "cleaner_failures",
+        "Cleanings that are tried again, for want of space or since a read was refused",
+        |report| report.cleaner.failures,
+    ),
+    ("cleaner_milliseconds", "Time that cleanings took", |report| {
+        report.cleaner.ns / 1_000_000
+    }),
+    ("cleaner_read_bytes", "Bytes that cleanings read", |report| {
+        report.cleaner.read_bytes
+    }),
+    (
+        "cleaner_written_bytes",
+        "Bytes of batches that cleanings wrote",
+        |report| report.cleaner.written_bytes,
+    ),
+    ("cleaner_records_read", "Records that cleanings met", |report| {
+        report.cleaner.records_read
+    }),
+    ("cleaner_records_kept", "Records that cleanings kept", |report| {
+        report.cleaner.records_kept
+    }),
     ("received_bytes", "Bytes received from clients", |report| {
         report.received_bytes
     }),
@@ -84,7 +111,17 @@ const COUNTERS: [Figure; 9] = [
     ),
 ];
 
-const GAUGES: [Figure; 7] = [
+const GAUGES: [Figure; 9] = [
+    (
+        "cleaner_uncleanable_partitions",
+        "Compacted partitions that are left alone, since what stands in them cannot be read",
+        |report| report.cleaner.uncleanable_logs,
+    ),
+    (
+        "cleaner_max_dirty_percent",
+        "The largest dirty share of a compacted partition, as the cleaner last looked",
+        |report| report.cleaner.max_dirty_percent,
+    ),
     ("connections", "Open connections of the shard", |report| {
         report.connections
     }),

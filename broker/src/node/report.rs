@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use strandline_storage::CleanerStats;
 use strandline_wire::ErrorCode;
 use uuid::Uuid;
 
@@ -164,6 +165,8 @@ pub struct ShardReport {
     pub retention_segments_by_time: u64,
     /// Payload bytes of these.
     pub retention_bytes: u64,
+    /// What the cleaner did.
+    pub cleaner: CleanerStats,
     /// A failed write or flush stopped the storage: every partition answers KAFKA_STORAGE_ERROR.
     pub storage_stopped: bool,
     /// Every replica.

@@ -54,7 +54,10 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             || before.cluster_config() != image.cluster_config()
             || before.broker_config(shard.broker_id) != image.broker_config(shard.broker_id);
         if reconfigured {
-            *shard.settings.borrow_mut() = Rc::new(shard.config.broker_settings(&image, shard.broker_id));
+            let settings = shard.config.broker_settings(&image, shard.broker_id);
+            let cleaner = super::lifecycle::cleaner_options(&shard.config, &settings);
+            shard.store.set_cleaner_options(cleaner);
+            *shard.settings.borrow_mut() = Rc::new(settings);
         }
         for topic in before.topics().filter(|topic| image.topic(topic.id).is_none()) {
             self.delete_topic(topic);

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use strandline_core::config::BrokerSettings;
 use strandline_core::fetch_session::FetchSessionCache;
 use strandline_core::metadata::{BrokerId, MetadataOffset};
 use strandline_runtime::local::Event;
 use strandline_runtime::{Queue, Runtime, SocketAddr, TcpListener};
 use strandline_storage::disk::Disk;
-use strandline_storage::{OpenError, RecoveryReport, Store, StoreOptions};
+use strandline_storage::{CleanerOptions, OpenError, RecoveryReport, Store, StoreOptions};
 use thiserror::Error;
 
 use super::image::{ImageApplier, Recovered};
@@ -157,6 +158,19 @@ async fn open_store<R: Runtime, D: Disk>(
     Ok((store, recovery))
 }
 
+/// What the settings mean for the cleaner of one shard.
+pub(super) fn cleaner_options(config: &BrokerConfig, settings: &BrokerSettings) -> CleanerOptions {
+    let cleaner = &settings.cleaner;
+    CleanerOptions {
+        enabled: cleaner.enabled,
+        map_bytes: cleaner.dedupe_buffer_bytes / u64::from(config.shards.max(1)),
+        map_load: cleaner.load_factor,
+        // No limit below a byte a second makes sense.
+        bytes_per_second: cleaner.bytes_per_second.max(1.0),
+        backoff_ms: cleaner.backoff_ms,
+    }
+}
+
 fn store_options(context: &ShardContext) -> StoreOptions {
     let config = &context.config;
     let settings = config.broker_settings(&context.image.latest(), context.broker_id);
@@ -168,6 +182,7 @@ fn store_options(context: &ShardContext) -> StoreOptions {
         producer_expiration_ms: settings.producer_id_expiration_ms,
         initial_task_delay_ms: settings.initial_task_delay_ms,
         retention_check_ms: settings.retention_check_interval_ms,
+        cleaner: cleaner_options(config, &settings),
         ..StoreOptions::new(
             context.directory.clone(),
             context.shard,

@@ -38,6 +38,7 @@ pub(super) async fn answer<R: Runtime, D: Disk>(
         journal_used_bytes: store.journal_used_bytes,
         dirty_bytes: store.dirty_bytes,
         cached_bytes: store.cached_bytes,
+        cleaner: store.cleaner,
         memory_used_bytes: store.memory_used_bytes,
         retention_rounds: store.retention_rounds,
         retention_segments_by_size: store.retention_segments_by_size,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use strandline_core::config::{Compression as ConfiguredCompression, TopicSettings};
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
-use strandline_storage::{Log, LogSettings, Sequence, Stopped, StoreObserver};
+use strandline_storage::{CompactionSettings, Log, LogSettings, Sequence, Stopped, StoreObserver};
 use strandline_wire::batch::{Codec, Compression, TimestampType, TopicCompression, ValidationRules};
 use strandline_wire::{ErrorCode, Uuid, topic_name};
 
@@ -53,6 +53,13 @@ impl TopicRules {
                 retention_bytes: settings.retention_bytes,
                 file_delete_delay_ms: settings.file_delete_delay_ms,
                 index_interval_bytes: settings.index_interval_bytes,
+                compacts: settings.compacted,
+                compaction: CompactionSettings {
+                    min_dirty_ratio: settings.min_cleanable_dirty_ratio,
+                    min_lag_ms: settings.min_compaction_lag_ms,
+                    max_lag_ms: settings.max_compaction_lag_ms,
+                    delete_retention_ms: settings.delete_retention_ms,
+                },
             },
         }
     }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::cleaner::swap::Swap;
 use crate::disk::Disk;
 use crate::format::checkpoint::LogCheckpoint;
 use crate::format::checksum::file_key;
@@ -20,6 +21,8 @@ pub(super) struct Capture<D: Disk> {
     pub(super) runs: Vec<RunWrite<D>>,
     /// Number and content of the producers' snapshot.
     pub(super) snapshot: Option<(u64, Vec<u8>)>,
+    /// A cleaned segment that takes the place of others with the checkpoint.
+    pub(super) swap: Option<Swap>,
     /// Files to unlink after the checkpoint.
     pub(super) obsolete: Vec<String>,
 }
@@ -78,6 +81,7 @@ pub(super) fn capture<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, cut: Seq
         snapshot: snapshot.as_ref().map_or(0, |(number, _)| *number),
         next_file_number: state.next_file_number,
         damaged_from: state.damaged_from.unwrap_or(-1),
+        cleaned_to: state.cleaned_to,
         epochs: epochs.starts().to_vec(),
         segments: Vec::new(),
     };
@@ -90,6 +94,7 @@ pub(super) fn capture<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, cut: Seq
         meta,
         runs,
         snapshot,
+        swap: None,
         obsolete,
     }
 }

@@ -144,9 +144,10 @@ async fn remove_files<D: Disk>(shard: &Shard<D>, log: &LogInner<D>, names: &[Str
 
 async fn remove_folders<D: Disk>(shard: &Shard<D>, logs: &[Rc<LogInner<D>>]) -> Result<(), String> {
     for log in logs {
-        // An extent may still be on its way into the folder.
+        // An extent may still be on its way into the folder, or a cleaned segment.
         log.make_busy().await;
         log.end_busy();
+        log.cleaning_ended().await;
         shard.files.forget_log(log.log_id);
         let folder = shard.log_folder(log.id, log.log_id);
         remove_folder(&shard.disk, &folder)

@@ -19,6 +19,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use strandline_runtime::Runtime;
 
 use self::capture::Capture;
+use crate::cleaner::swap::Swap;
 use crate::disk::{Disk, OpenMode};
 use crate::format::checkpoint::{Checkpoint, LogCheckpoint};
 use crate::format::checksum::file_key;
@@ -104,7 +105,7 @@ async fn round<D: Disk>(shard: &Rc<Shard<D>>, clean: bool) -> Result<(), String>
     };
     if result.is_ok() {
         shard.journal.borrow_mut().ring.free(cut);
-        captures.iter().for_each(|capture| mark_clean(shard, capture));
+        captures.iter_mut().for_each(|capture| mark_clean(shard, capture));
         shard.counters.checkpoints.add(1);
     }
     logs.iter().for_each(|log| log.end_busy());
@@ -196,8 +197,13 @@ async fn write_log<D: Disk>(shard: &Rc<Shard<D>>, capture: &mut Capture<D>) -> R
         // Only now: the start offset of the cut is durable, and what is below it is in segments.
         let mut state = log.state.borrow_mut();
         state.drop_segments_below(capture.meta.start_offset);
+        capture.swap = Swap::take(&mut state);
         capture.obsolete.append(&mut state.obsolete);
         capture.meta.segments = state.segments.iter().map(|segment| segment.meta).collect();
+        if let Some(swap) = &capture.swap {
+            swap.apply_to(&state.segments, &mut capture.meta.segments);
+            capture.meta.cleaned_to = swap.cleaned_to().unwrap_or(state.cleaned_to);
+        }
     }
     save_indexes(shard, &log).await?;
     Ok(made_folder)
@@ -287,7 +293,7 @@ async fn write_checkpoint<D: Disk>(
 }
 
 /// The memory of what the checkpoint covers is a cache from now on.
-fn mark_clean<D: Disk>(shard: &Shard<D>, capture: &Capture<D>) {
+fn mark_clean<D: Disk>(shard: &Shard<D>, capture: &mut Capture<D>) {
     let mut state = capture.log.state.borrow_mut();
     let mut cache = shard.cache.borrow_mut();
     for run in &mut state.runs {
@@ -302,4 +308,7 @@ fn mark_clean<D: Disk>(shard: &Shard<D>, capture: &Capture<D>) {
         }
     }
     state.snapshot = capture.meta.snapshot;
+    if let Some(swap) = capture.swap.take() {
+        swap.finish(&mut state);
+    }
 }

@@ -102,6 +102,8 @@ pub struct LogCheckpoint {
     pub next_file_number: u64,
     /// The first offset that may be gone; -1 when the log is whole.
     pub damaged_from: i64,
+    /// Everything below was compacted; 0 when nothing was.
+    pub cleaned_to: i64,
     /// The leader epochs.
     pub epochs: Vec<EpochStart>,
     /// The segments, by base offset.
@@ -243,6 +245,7 @@ mod tests {
                 snapshot: 3,
                 next_file_number: 4,
                 damaged_from: -1,
+                cleaned_to: 10,
                 epochs: vec![EpochStart {
                     epoch: 0,
                     start_offset: 0,
@@ -276,6 +279,7 @@ mod tests {
     fn format_1_is_read() {
         let bytes = include_bytes!("../../tests/golden/checkpoint-1.bin");
         let mut checkpoint = example();
+        checkpoint.logs[0].cleaned_to = 0;
         checkpoint.logs[0].segments[0] = SegmentCheckpoint {
             end_offset: 30,
             number: 1,

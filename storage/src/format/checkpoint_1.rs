@@ -84,6 +84,7 @@ impl From<LogCheckpoint1> for LogCheckpoint {
             snapshot: old.snapshot,
             next_file_number: old.next_file_number,
             damaged_from: old.damaged_from,
+            cleaned_to: 0,
             epochs: old.epochs,
             segments: old.segments.into_iter().map(Into::into).collect(),
         }

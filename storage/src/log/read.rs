@@ -84,11 +84,15 @@ impl<D: Disk> BatchSlice<D> {
 enum Source {
     Nothing,
     Memory,
-    Segment {
-        number: u64,
-        base_offset: Offset,
-        valid_length: u64,
-    },
+    Segment(SegmentPart),
+}
+
+/// What of a segment counts.
+struct SegmentPart {
+    number: u64,
+    base_offset: Offset,
+    end_offset: Offset,
+    valid_length: u64,
 }
 
 impl<D: Disk> Log<D> {
@@ -113,16 +117,15 @@ impl<D: Disk> Log<D> {
                     gather_memory(&self.inner.state.borrow(), &mut gathered);
                     break;
                 }
-                Source::Segment {
-                    number,
-                    base_offset,
-                    valid_length,
-                } => {
+                Source::Segment(part) => {
                     self.shard.counters.disk_reads.add(1);
-                    let before = gathered.next;
-                    self.gather_segment(&mut gathered, number, base_offset, valid_length)
-                        .await?;
-                    if gathered.is_full() || gathered.next == before {
+                    let result = self.gather_segment(&mut gathered, &part).await;
+                    // Cleaned or dropped while it was read: what took its place is looked for.
+                    if !self.has_segment(part.number) && (result.is_err() || gathered.batches.is_empty()) {
+                        continue;
+                    }
+                    let came_to_its_end = result?;
+                    if gathered.is_full() || !came_to_its_end {
                         break;
                     }
                 }
@@ -172,25 +175,31 @@ impl<D: Disk> Log<D> {
             .segments
             .partition_point(|segment| segment.meta.end_offset <= offset);
         Ok(match state.segments.get(at) {
-            Some(segment) => Source::Segment {
+            Some(segment) => Source::Segment(SegmentPart {
                 number: segment.meta.number,
                 base_offset: segment.meta.base_offset,
+                end_offset: segment.meta.end_offset,
                 valid_length: segment.meta.valid_length,
-            },
+            }),
             None => Source::Nothing,
         })
     }
 
+    pub(super) fn has_segment(&self, number: u64) -> bool {
+        let state = self.inner.state.borrow();
+        state.segments.iter().any(|segment| segment.meta.number == number)
+    }
+
+    /// Reads on in a segment; whether up to its end.
     async fn gather_segment(
         &self,
         gathered: &mut Gathered<D>,
-        number: u64,
-        base_offset: Offset,
-        valid_length: u64,
-    ) -> Result<(), ReadError> {
+        part: &SegmentPart,
+    ) -> Result<bool, ReadError> {
         let shard = &self.shard;
+        let number = part.number;
         let built = ensure_index(shard, &self.inner, number).await;
-        built.map_err(|error| self.read_error(gathered.next, error))?;
+        built.map_err(|error| self.read_error(number, gathered.next, error))?;
         let position = {
             let state = self.inner.state.borrow();
             let segment = state
@@ -199,13 +208,16 @@ impl<D: Disk> Log<D> {
                 .find(|segment| segment.meta.number == number);
             segment.map_or(0, |segment| segment.index.position_for_offset(gathered.next))
         };
-        let name = names::segment(base_offset, number);
+        let name = names::segment(part.base_offset, number);
         let path = shard.log_folder(self.inner.id, self.inner.log_id).join(name);
         let file = shard
             .files
             .get(&shard.disk, &path, self.inner.log_id, number, OpenMode::ReadWrite)
             .await;
-        let file = file.map_err(|error| self.read_error(gathered.next, SegmentError::of(&path, &error)))?;
+        let file = file.map_err(|error| {
+            let error = SegmentError::of(&path, &error);
+            self.read_error(number, gathered.next, error)
+        })?;
         let key = (self.inner.log_id, number);
         let known = self.left(number, gathered.next).await;
         let (position, chunk) = match known {
@@ -213,10 +225,11 @@ impl<D: Disk> Log<D> {
             None => (position, None),
         };
         let wanted = gathered.request.max_bytes - gathered.bytes.min(gathered.request.max_bytes);
-        let mut reader = FrameReader::new(file, self.inner.key, position, valid_length)
+        let mut reader = FrameReader::new(file, self.inner.key, position, part.valid_length)
             .counted(&shard.budget)
             .with_read_bytes(wanted + READ_MARGIN_BYTES)
             .with_chunk(chunk);
+        let mut came_to_its_end = false;
         let full = loop {
             // A frame that does not fit is not read to the end only to learn that.
             if let Some((position, payload)) = reader.peek()
@@ -227,14 +240,19 @@ impl<D: Disk> Log<D> {
             }
             let (position, frame) = match reader.next().await {
                 Ok(Some(next)) => next,
-                Ok(None) => break None,
+                Ok(None) => {
+                    // Offsets at its end may be missing, where a truncation cut what a cleaner had written.
+                    gathered.next = gathered.next.max(part.end_offset);
+                    came_to_its_end = true;
+                    break None;
+                }
                 Err(error) => {
-                    let error = self.read_error(gathered.next, error);
+                    let error = self.read_error(number, gathered.next, error);
                     // What was read before it is good.
                     return if gathered.batches.is_empty() {
                         Err(error)
                     } else {
-                        Ok(())
+                        Ok(false)
                     };
                 }
             };
@@ -257,13 +275,16 @@ impl<D: Disk> Log<D> {
             gathered.behind = Some(gathered.next);
         }
         shard.counters.disk_read_bytes.add(gathered.bytes as u64);
-        Ok(())
+        Ok(came_to_its_end)
     }
 
     /// A segment was not read at `from`. Only bytes that do not verify damage the log: what the system refuses now it may give
     /// the next time.
-    pub(super) fn read_error(&self, from: Offset, error: SegmentError) -> ReadError {
+    pub(super) fn read_error(&self, number: u64, from: Offset, error: SegmentError) -> ReadError {
         match error {
+            SegmentError::Damaged(_) if self.is_deleted() => ReadError::Deleted,
+            // Of a segment that is no longer the log's its file may be gone.
+            SegmentError::Damaged(detail) if !self.has_segment(number) => ReadError::Io(detail),
             SegmentError::Damaged(detail) => self.damaged(from, detail),
             SegmentError::Io(_) if self.is_deleted() => ReadError::Deleted,
             SegmentError::Io(detail) => {

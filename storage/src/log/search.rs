@@ -26,6 +26,14 @@ struct Part {
     is_exact: bool,
 }
 
+/// Where a search begins.
+enum Begin {
+    /// In the segment of this number.
+    Segment(u64),
+    /// At this offset, in memory; or there is nothing to be found.
+    Memory(Option<Offset>),
+}
+
 /// Where a timestamp was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampOffset {
@@ -207,38 +215,50 @@ impl<D: Disk> Log<D> {
 
     /// Where to begin the search: at or before the first batch with such a timestamp.
     async fn search_start(&self, timestamp: i64) -> Result<Option<Offset>, ReadError> {
-        let number = {
+        loop {
+            let number = match self.first_with_timestamp(timestamp) {
+                Begin::Segment(number) => number,
+                Begin::Memory(offset) => return Ok(offset),
+            };
+            let built = ensure_index(&self.shard, &self.inner, number).await;
+            if !self.has_segment(number) && !self.is_deleted() {
+                // Cleaned or dropped meanwhile.
+                continue;
+            }
+            built.map_err(|error| self.read_error(number, self.start_offset(), error))?;
             let state = self.inner.state.borrow();
-            let start = state.durable_start();
             let segment = state
                 .segments
                 .iter()
-                .find(|segment| segment.meta.end_offset > start && segment.meta.max_timestamp >= timestamp);
-            match segment {
-                Some(segment) => segment.meta.number,
-                None => {
-                    let run = state
-                        .runs
-                        .iter()
-                        .find(|run| run.end_offset > start && run.max_timestamp >= timestamp);
-                    return Ok(run.map(|run| run.base_offset.max(start)));
-                }
-            }
-        };
-        let built = ensure_index(&self.shard, &self.inner, number).await;
-        built.map_err(|error| self.read_error(self.start_offset(), error))?;
+                .find(|segment| segment.meta.number == number);
+            let offset = segment.map_or(state.durable_start(), |segment| {
+                segment
+                    .index
+                    .offset_for_timestamp(timestamp)
+                    .unwrap_or(segment.meta.base_offset)
+            });
+            return Ok(Some(offset.max(state.durable_start())));
+        }
+    }
+
+    /// Where the first batch with such a timestamp may be.
+    fn first_with_timestamp(&self, timestamp: i64) -> Begin {
         let state = self.inner.state.borrow();
+        let start = state.durable_start();
         let segment = state
             .segments
             .iter()
-            .find(|segment| segment.meta.number == number);
-        let offset = segment.map_or(state.durable_start(), |segment| {
-            segment
-                .index
-                .offset_for_timestamp(timestamp)
-                .unwrap_or(segment.meta.base_offset)
-        });
-        Ok(Some(offset.max(state.durable_start())))
+            .find(|segment| segment.meta.end_offset > start && segment.meta.max_timestamp >= timestamp);
+        match segment {
+            Some(segment) => Begin::Segment(segment.meta.number),
+            None => {
+                let run = state
+                    .runs
+                    .iter()
+                    .find(|run| run.end_offset > start && run.max_timestamp >= timestamp);
+                Begin::Memory(run.map(|run| run.base_offset.max(start)))
+            }
+        }
     }
 
     async fn read_from(&self, offset: Offset, upper_bound: Offset) -> Result<Vec<BatchSlice<D>>, ReadError> {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use strandline_runtime::local::{Event, OneshotSender};
 
 use super::run::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Run, RunState};
+use crate::cleaner::swap::Swap;
 use crate::disk::{Disk, PAGE};
 use crate::epochs::Epochs;
 use crate::format::checkpoint::SegmentCheckpoint;
@@ -79,6 +80,16 @@ pub(crate) struct LogState<D: Disk> {
     pub(crate) damaged_from: Option<Offset>,
     /// Set while frames wait to go straight to a segment.
     pub(crate) direct: Option<Direct>,
+    /// Everything below was compacted; at or below the start when nothing was.
+    pub(crate) cleaned_to: Offset,
+    /// A cleaner reads segments and writes new ones beside them; its folder must stay where it is.
+    pub(crate) cleaning: bool,
+    /// A cleaned segment that the next checkpoint puts in the place of others.
+    pub(crate) swap: Option<Swap>,
+    /// What the cleaner cannot get over; it leaves the log alone until the next open.
+    pub(crate) uncleanable: Option<String>,
+    /// When a cleaning last ended, by the broker's clock; since the open.
+    pub(crate) last_cleaned_ms: Option<i64>,
     /// Write-back, an extent or a truncation works on runs and segments.
     pub(crate) busy: bool,
     /// Whether anything changed since the last capture for a checkpoint.
@@ -140,6 +151,17 @@ impl<D: Disk> LogInner<D> {
                     state.busy = true;
                     return !state.deleted;
                 }
+            }
+            changed.await;
+        }
+    }
+
+    /// Completes when nobody cleans the log. A cleaner of one that was deleted or closed ends soon.
+    pub(crate) async fn cleaning_ended(&self) {
+        loop {
+            let changed = self.changed.wait();
+            if !self.state.borrow().cleaning {
+                return;
             }
             changed.await;
         }
@@ -215,6 +237,11 @@ impl<D: Disk> LogState<D> {
             has_folder: false,
             damaged_from: None,
             direct: None,
+            cleaned_to: 0,
+            cleaning: false,
+            swap: None,
+            uncleanable: None,
+            last_cleaned_ms: None,
             busy: false,
             touched: true,
         }

@@ -137,6 +137,7 @@ pub(crate) fn cut<D: Disk>(
     state.epochs.truncate(offset);
     state.reset_ends(offset);
     state.high_watermark = state.high_watermark.min(offset);
+    state.cleaned_to = state.cleaned_to.min(offset);
     state.open_segment = None;
     state.touched = true;
     if let Some(damaged) = state.damaged_from

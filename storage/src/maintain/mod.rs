@@ -4,6 +4,7 @@
 //! and gives way between any two. What a log has to give up goes with a checkpoint, as all its changes do: a job raises a start
 //! offset or works on a log that it made busy, and never unlinks anything itself.
 
+mod compaction;
 pub mod retention;
 mod roll;
 
@@ -28,10 +29,12 @@ pub(crate) fn spawn<R: Runtime, D: Disk>(runtime: &R, shard: &Rc<Shard<D>>) {
         runtime: runtime.clone(),
         shard: shard.clone(),
     };
-    runtime.spawn(Queue::Background, retention::run(worker));
+    runtime.spawn(Queue::Background, retention::run(worker.clone()));
+    runtime.spawn(Queue::Background, compaction::run(worker));
 }
 
 /// What a job works with.
+#[derive(Clone)]
 pub(crate) struct Worker<R: Runtime, D: Disk> {
     pub(crate) runtime: R,
     pub(crate) shard: Rc<Shard<D>>,

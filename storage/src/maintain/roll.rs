@@ -8,12 +8,17 @@ use crate::types::Offset;
 /// The age from which on a batch opens a new segment: `segment.ms` less the segment's jitter. The jitter comes from the log's
 /// key and the segment's base, so that it is the same after a restart, and different for logs that began together.
 pub(crate) fn roll_after_ms(settings: &LogSettings, log_key: u64, base_offset: Offset) -> i64 {
-    let range = settings.segment_jitter_ms.min(settings.segment_ms);
+    // What is to be compacted within a time must have left the segment that appends go to.
+    let after = match settings.compacts {
+        true => settings.segment_ms.min(settings.compaction.max_lag_ms),
+        false => settings.segment_ms,
+    };
+    let range = settings.segment_jitter_ms.min(after);
     if range <= 0 {
-        return settings.segment_ms;
+        return after;
     }
     let drawn = xxh3_64_with_seed(&base_offset.to_le_bytes(), log_key);
-    settings.segment_ms - (drawn % range as u64) as i64
+    after - (drawn % range as u64) as i64
 }
 
 #[cfg(test)]
@@ -21,6 +26,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_compacted_log_rolls_within_its_longest_lag() {
+        let mut settings = settings(1000, 0);
+        settings.compaction.max_lag_ms = 300;
+        assert_eq!(roll_after_ms(&settings, 1, 0), 1000);
+        settings.compacts = true;
+        assert_eq!(roll_after_ms(&settings, 1, 0), 300);
+    }
 
     fn settings(segment_ms: i64, segment_jitter_ms: i64) -> LogSettings {
         LogSettings {

@@ -314,6 +314,7 @@ async fn load_log<D: Disk>(
     state.last_origin = log.last_origin;
     state.epochs = crate::epochs::Epochs::new(log.epochs.clone());
     state.next_file_number = log.next_file_number;
+    state.cleaned_to = log.cleaned_to;
     state.snapshot = log.snapshot;
     state.has_folder = has_folder;
     state.damaged_from = (log.damaged_from >= 0).then_some(log.damaged_from);

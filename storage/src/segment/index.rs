@@ -79,6 +79,12 @@ pub(crate) struct ReadFrame<F: DiskFile> {
 }
 
 impl<F: DiskFile> ReadFrame<F> {
+    /// The frame, padding included.
+    pub(crate) fn frame(&self) -> &[u8] {
+        let start = self.range.start - FRAME_HEADER_BYTES;
+        &self.memory[start..start + self.header.frame_bytes()]
+    }
+
     pub(crate) fn payload(&self) -> &[u8] {
         &self.memory[self.range.clone()]
     }

@@ -140,6 +140,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         shard.check_running()?;
         let log = self.log(id).ok_or(StoreError::Unknown(id))?;
         log.inner.state.borrow_mut().closed = true;
+        log.inner.cleaning_ended().await;
         // Whatever is in the journal alone goes to the folder first.
         log.inner.state.borrow_mut().touched = true;
         self.checkpoint().await?;

@@ -17,6 +17,7 @@ use crate::error::{Stopped, StoreError};
 use crate::format::frame::frame_bytes;
 use crate::log::Log;
 use crate::log::run::RunState;
+use crate::options::CleanerOptions;
 use crate::shard::Shard;
 use crate::stats::StoreStats;
 use crate::types::{Offset, Sequence, TopicPartitionId};
@@ -60,7 +61,7 @@ pub struct RecoveryReport {
 
 /// The store of one shard. Clones are handles of one store.
 pub struct Store<R: Runtime, D: Disk> {
-    runtime: R,
+    pub(crate) runtime: R,
     shard: Rc<Shard<D>>,
 }
 
@@ -78,6 +79,13 @@ impl<R: Runtime, D: Disk> Store<R, D> {
     pub fn log(&self, id: TopicPartitionId) -> Option<Log<D>> {
         let inner = self.shard.logs.borrow().get(&id).cloned()?;
         Some(Log::new(inner, self.shard.clone()))
+    }
+
+    /// Changes what the cleaner is told; a cleaning under way ends as it began.
+    pub fn set_cleaner_options(&self, options: CleanerOptions) {
+        if self.shard.cleaner.replace(options) != options {
+            self.shard.cleaner_wake.notify_all();
+        }
     }
 
     /// All logs, in no order.
@@ -209,16 +217,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
     /// # Errors
     /// When the shard stops before it ends.
     pub async fn checkpoint(&self) -> Result<(), Stopped> {
-        let target = self.shard.counters.checkpoints.get() + 1 + u64::from(self.shard.round_running.get());
-        loop {
-            let done = self.shard.round_done.wait();
-            if self.shard.counters.checkpoints.get() >= target {
-                return Ok(());
-            }
-            self.shard.check_running()?;
-            self.shard.request_round();
-            done.await;
-        }
+        self.shard.checkpoint().await
     }
 
     /// Completes when the files that no checkpoint names any more are unlinked.
@@ -275,6 +274,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             retention_segments_by_size: counters.retention_segments_by_size.get(),
             retention_segments_by_time: counters.retention_segments_by_time.get(),
             retention_bytes: counters.retention_bytes.get(),
+            cleaner: counters.cleaner.get(),
         }
     }
 }

@@ -161,6 +161,13 @@ impl<'a> Layers<'a> {
         T::try_from(number).unwrap_or(if number < 0 { T::LEAST } else { T::MOST })
     }
 
+    /// The value of a key with a fraction.
+    pub fn fraction(&self, name: &str) -> f64 {
+        let default = || lookup(self.scope, name)?.default?.parse().ok();
+        let value = self.text(name).parse().ok().or_else(default);
+        value.expect("every key of this kind has a default that is a number")
+    }
+
     /// The value of a boolean key.
     pub fn flag(&self, name: &str) -> bool {
         self.text(name).eq_ignore_ascii_case("true")

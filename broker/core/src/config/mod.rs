@@ -14,7 +14,7 @@ pub use groups::{ConsumerGroupSettings, GroupSettings};
 pub use key::{Check, Effect, Key, Kind, Scope, Synonym, Update};
 pub use layers::{Bounded, LayerValue, Layers, Source, StaticConfig};
 pub use markdown::configuration_markdown;
-pub use settings::{BrokerSettings, Compression, TopicSettings};
+pub use settings::{BrokerSettings, CleanerSettings, Compression, TopicSettings};
 pub use table::{keys, lookup};
 pub use validate::{check_value, is_list, validate_dynamic_broker, validate_group, validate_topic};
 

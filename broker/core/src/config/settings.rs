@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::layers::{Layers, StaticConfig};
 
 /// A broker's dynamic values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BrokerSettings {
     /// `max.connections`, of the node.
     pub max_connections: u32,
@@ -19,10 +19,27 @@ pub struct BrokerSettings {
     pub initial_task_delay_ms: u64,
     /// `log.retention.check.interval.ms`.
     pub retention_check_interval_ms: u64,
+    /// The cleaner of compacted logs.
+    pub cleaner: CleanerSettings,
+}
+
+/// What holds for the cleaner of compacted logs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CleanerSettings {
+    /// `log.cleaner.enable`.
+    pub enabled: bool,
+    /// `log.cleaner.dedupe.buffer.size`, of the node.
+    pub dedupe_buffer_bytes: u64,
+    /// `log.cleaner.io.buffer.load.factor`.
+    pub load_factor: f64,
+    /// `log.cleaner.io.max.bytes.per.second`, of each shard.
+    pub bytes_per_second: f64,
+    /// `log.cleaner.backoff.ms`.
+    pub backoff_ms: u64,
 }
 
 /// A topic's values on one broker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TopicSettings {
     /// `max.message.bytes`.
     pub max_message_bytes: usize,
@@ -62,6 +79,14 @@ pub struct TopicSettings {
     pub retention_bytes: i64,
     /// `file.delete.delay.ms`.
     pub file_delete_delay_ms: u64,
+    /// `min.cleanable.dirty.ratio`.
+    pub min_cleanable_dirty_ratio: f64,
+    /// `min.compaction.lag.ms`.
+    pub min_compaction_lag_ms: i64,
+    /// `max.compaction.lag.ms`.
+    pub max_compaction_lag_ms: i64,
+    /// `delete.retention.ms`.
+    pub delete_retention_ms: i64,
 }
 
 /// What a topic does with the codec of a batch.
@@ -94,6 +119,13 @@ impl BrokerSettings {
             producer_id_expiration_ms: layers.number("producer.id.expiration.ms"),
             initial_task_delay_ms: layers.number("log.initial.task.delay.ms"),
             retention_check_interval_ms: layers.number("log.retention.check.interval.ms"),
+            cleaner: CleanerSettings {
+                enabled: layers.flag("log.cleaner.enable"),
+                dedupe_buffer_bytes: layers.number("log.cleaner.dedupe.buffer.size"),
+                load_factor: layers.fraction("log.cleaner.io.buffer.load.factor"),
+                bytes_per_second: layers.fraction("log.cleaner.io.max.bytes.per.second"),
+                backoff_ms: layers.number("log.cleaner.backoff.ms"),
+            },
         }
     }
 }
@@ -124,6 +156,10 @@ impl TopicSettings {
             retention_ms: layers.number("retention.ms"),
             retention_bytes: layers.number("retention.bytes"),
             file_delete_delay_ms: layers.number("file.delete.delay.ms"),
+            min_cleanable_dirty_ratio: layers.fraction("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms: layers.number("min.compaction.lag.ms"),
+            max_compaction_lag_ms: layers.number("max.compaction.lag.ms"),
+            delete_retention_ms: layers.number("delete.retention.ms"),
         }
     }
 }

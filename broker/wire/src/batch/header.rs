@@ -229,6 +229,21 @@ impl BatchHeader {
         self.attributes & DELETE_HORIZON != 0
     }
 
+    /// From when on compaction may drop the batch's tombstones; `None` before it has met them.
+    pub fn delete_horizon_ms(&self) -> Option<i64> {
+        self.has_delete_horizon().then_some(self.base_timestamp)
+    }
+
+    /// Stamps the delete horizon; the records' timestamps are relative to it from then on.
+    pub fn set_delete_horizon(&mut self, horizon_ms: i64) {
+        self.attributes |= DELETE_HORIZON;
+        self.base_timestamp = horizon_ms;
+    }
+
+    pub(crate) fn clear_delete_horizon(&mut self) {
+        self.attributes &= !DELETE_HORIZON;
+    }
+
     /// True for a batch of an idempotent or transactional producer.
     pub fn has_producer_id(&self) -> bool {
         self.producer_id > NO_PRODUCER_ID

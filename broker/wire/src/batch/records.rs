@@ -92,7 +92,7 @@ impl<'a> Record<'a> {
         batch.base_offset.wrapping_add(i64::from(self.offset_delta))
     }
 
-    fn parse(body: &'a [u8], header: &BatchHeader, index: i32) -> Result<Self, BatchError> {
+    pub(crate) fn parse(body: &'a [u8], header: &BatchHeader, index: i32) -> Result<Self, BatchError> {
         let shape = shape(&mut &body[..]).map_err(|error| scan_error(error, index))?;
         let mut rest = body;
         let fields = (|| {

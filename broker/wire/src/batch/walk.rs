@@ -229,7 +229,7 @@ pub(crate) fn end_stream(
     }
 }
 
-fn left_over() -> BatchError {
+pub(crate) fn left_over() -> BatchError {
     BatchError::invalid("bytes are left after the last record that the batch's header counts")
 }
 

@@ -2,7 +2,6 @@
 
 use super::super::key::{Check, Effect, Key, Kind, Synonym};
 
-const CLEANER: Effect = Effect::Without("logs are not compacted yet");
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
@@ -45,28 +44,26 @@ pub(super) const KEYS: &[Key] = &[
     Key::broker("log.cleaner.backoff.ms", Kind::Long, Some("15000"))
         .cluster_wide()
         .at_least(0)
-        .effect(CLEANER)
-        .doc("How long the cleaner sleeps when nothing is to be cleaned."),
+            .doc("How long the cleaner sleeps when nothing is to be cleaned."),
     Key::broker("log.cleaner.dedupe.buffer.size", Kind::Long, Some("134217728"))
         .cluster_wide()
-        .effect(CLEANER)
-        .doc("Memory in which the cleaner keeps keys."),
+            .doc(
+            "Memory in which the cleaners keep keys, of all shards together. Of a shard's memory at most a quarter is taken; what \
+             has no place is cleaned in several rounds.",
+        ),
     Key::broker("log.cleaner.delete.retention.ms", Kind::Long, Some("86400000"))
         .cluster_wide()
         .at_least(0)
-        .effect(CLEANER)
-        .doc("The default of a topic's `delete.retention.ms`."),
+            .doc("The default of a topic's `delete.retention.ms`."),
     Key::broker("log.cleaner.enable", Kind::Boolean, Some("true"))
-        .effect(CLEANER)
-        .doc("Whether compacted topics are cleaned."),
+            .doc("Whether compacted topics are cleaned."),
     Key::broker("log.cleaner.io.buffer.load.factor", Kind::Double, Some("0.9"))
         .cluster_wide()
-        .effect(CLEANER)
-        .doc("How full the cleaner's memory of keys may become."),
+            .doc("How full the cleaner's memory of keys may become."),
     Key::broker("log.cleaner.io.buffer.size", Kind::Int, Some("524288"))
         .cluster_wide()
         .at_least(0)
-        .effect(CLEANER)
+            .effect(Effect::Without("a cleaner reads and writes 1 MiB at a time"))
         .doc("Memory in which the cleaner reads and writes."),
     Key::broker(
         "log.cleaner.io.max.bytes.per.second",
@@ -74,8 +71,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("1.7976931348623157E308"),
     )
     .cluster_wide()
-    .effect(CLEANER)
-    .doc("The most that the cleaner reads and writes."),
+    .doc("The most that a shard's cleaner reads and writes."),
     Key::broker(
         "log.cleaner.max.compaction.lag.ms",
         Kind::Long,
@@ -83,18 +79,15 @@ pub(super) const KEYS: &[Key] = &[
     )
     .cluster_wide()
     .at_least(1)
-    .effect(CLEANER)
     .doc("The default of a topic's `max.compaction.lag.ms`."),
     Key::broker("log.cleaner.min.cleanable.ratio", Kind::Double, Some("0.5"))
         .cluster_wide()
         .check(Check::Fraction(0.0, 1.0))
-        .effect(CLEANER)
-        .doc("The default of a topic's `min.cleanable.dirty.ratio`."),
+            .doc("The default of a topic's `min.cleanable.dirty.ratio`."),
     Key::broker("log.cleaner.min.compaction.lag.ms", Kind::Long, Some("0"))
         .cluster_wide()
         .at_least(0)
-        .effect(CLEANER)
-        .doc("The default of a topic's `min.compaction.lag.ms`."),
+            .doc("The default of a topic's `min.compaction.lag.ms`."),
     Key::broker("log.cleaner.threads", Kind::Int, Some("1"))
         .cluster_wide()
         .at_least(0)
@@ -103,9 +96,6 @@ pub(super) const KEYS: &[Key] = &[
     Key::broker("log.cleanup.policy", Kind::List, Some("delete"))
         .cluster_wide()
         .check(Check::OneOf(&["compact", "delete"]))
-        .effect(Effect::Partly(
-            "compact makes records need a key; nothing is cleaned yet",
-        ))
         .doc("The default of a topic's `cleanup.policy`."),
     Key::broker("log.dir", Kind::List, Some("./data")).doc("Where the data lives; `log.dirs` wins."),
     Key::broker("log.dir.failure.timeout.ms", Kind::Long, Some("30000"))

@@ -2,7 +2,6 @@
 
 use super::super::key::{Check, Effect, Key, Kind, Synonym};
 
-const CLEANER: Effect = Effect::Without("logs are not compacted yet");
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const ONE_REPLICA: Effect = Effect::Without("a partition has one replica in this version");
@@ -17,9 +16,6 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleanup.policy")],
     )
     .check(Check::OneOf(&["compact", "delete"]))
-    .effect(Effect::Partly(
-        "compact makes records need a key; nothing is cleaned yet",
-    ))
     .doc(
         "What becomes of old records: `delete` drops them by age and size, `compact` keeps the \
              newest of each key.",
@@ -71,7 +67,6 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleaner.delete.retention.ms")],
     )
     .at_least(0)
-    .effect(CLEANER)
     .doc("For how long a compacted topic keeps tombstones."),
     Key::topic(
         "file.delete.delay.ms",
@@ -160,7 +155,6 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleaner.max.compaction.lag.ms")],
     )
     .at_least(1)
-    .effect(CLEANER)
     .doc("The longest time for which a record may stay uncleaned."),
     Key::topic(
         "max.message.bytes",
@@ -201,7 +195,6 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleaner.min.cleanable.ratio")],
     )
     .check(Check::Fraction(0.0, 1.0))
-    .effect(CLEANER)
     .doc("Which part of the log must be dirty before it is cleaned."),
     Key::topic(
         "min.compaction.lag.ms",
@@ -210,7 +203,6 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("log.cleaner.min.compaction.lag.ms")],
     )
     .at_least(0)
-    .effect(CLEANER)
     .doc("The shortest time for which a record stays uncleaned."),
     Key::topic(
         "min.insync.replicas",

@@ -1,0 +1,44 @@
+//! Compaction against a reference: what a reader of any offset sees is right before, during and after each cleaning, and after
+//! a power cut at any flush of it.
+//!
+//! `STRANDLINE_COMPACTION_SEEDS` sets how many histories are run, `STRANDLINE_CRASH_SEED` where the seeds begin.
+
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod files;
+mod model;
+mod rules;
+mod verify;
+mod workload;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.replace('_', "").parse().unwrap())
+}
+
+#[test]
+fn every_reader_is_right_at_any_time() {
+    let first = number("STRANDLINE_CRASH_SEED", 1);
+    let seeds = number("STRANDLINE_COMPACTION_SEEDS", 16);
+    for seed in first..first + seeds {
+        workload::run(seed, 0);
+    }
+}
+
+#[test]
+fn every_image_of_a_cleaning_recovers() {
+    let first = number("STRANDLINE_CRASH_SEED", 1);
+    let seeds = number("STRANDLINE_COMPACTION_SEEDS", 16) / 8;
+    let mut images = 0;
+    for seed in first..first + seeds {
+        for (index, moment) in workload::run(seed, 3).iter().enumerate() {
+            if let Err(reason) = verify::verify(moment, seed) {
+                panic!("seed {seed}, image {index}, {}: {reason}", moment.at);
+            }
+            images += 1;
+        }
+    }
+    println!("{images} crash images of {seeds} seeds recovered");
+    assert!(images > seeds * 10);
+}
