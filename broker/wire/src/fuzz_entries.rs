@@ -116,6 +116,18 @@ decode_any! {
     DescribeCluster: DescribeClusterRequest, DescribeClusterResponse;
     ListConfigResources: ListConfigResourcesRequest, ListConfigResourcesResponse;
     DescribeTopicPartitions: DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
+    OffsetCommit: OffsetCommitRequest, OffsetCommitResponse;
+    OffsetFetch: OffsetFetchRequest, OffsetFetchResponse;
+    JoinGroup: JoinGroupRequest, JoinGroupResponse;
+    Heartbeat: HeartbeatRequest, HeartbeatResponse;
+    LeaveGroup: LeaveGroupRequest, LeaveGroupResponse;
+    SyncGroup: SyncGroupRequest, SyncGroupResponse;
+    DescribeGroups: DescribeGroupsRequest, DescribeGroupsResponse;
+    ListGroups: ListGroupsRequest, ListGroupsResponse;
+    DeleteGroups: DeleteGroupsRequest, DeleteGroupsResponse;
+    OffsetDelete: OffsetDeleteRequest, OffsetDeleteResponse;
+    ConsumerGroupHeartbeat: ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse;
+    ConsumerGroupDescribe: ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse;
 }
 
 /// A version and a body. What is decoded must encode to what decodes to the same.

@@ -21,6 +21,7 @@
 //! | DeleteGroups, or the last offset of an empty group expired | [`ConsumerGroup::delete`] |
 //! | [`ConsumerGroup::deadline_ms`] has come | [`ConsumerGroup::tick`] |
 //! | after each of these: [`ConsumerGroup::may_downgrade`], and the policy and `group.max.size` allow it | [`ConsumerGroup::migrating_members`], the classic group of them, [`ConsumerGroup::dissolve`] |
+//! | only some of a step's records could be stored | [`ConsumerGroup::take_back`] |
 //! | a record is loaded; all are | [`record::decode`], [`ConsumerGroup::replay`]; [`ConsumerGroup::loaded`] |
 //!
 //! The code: validation, epochs and the target are in `heartbeat`, one member's step towards the target in `reconcile`,

@@ -181,8 +181,8 @@ pub struct HeartbeatAnswer {
 }
 
 /// What a step of a group asks for: the records are to be appended, in order and in one batch, and the answer to be
-/// sent once they are durable. The group already counts on them, so when they cannot be written it must be loaded
-/// again.
+/// sent once they are durable. The group already counts on them: when they cannot be written it takes them
+/// [back](super::ConsumerGroup::take_back).
 #[derive(Clone, Debug)]
 pub struct Effects<A> {
     /// What to append.
