@@ -22,6 +22,9 @@ pub fn of_client_error(error: &ClientError) -> Option<&'static str> {
         ClientError::ResponseTooLarge { .. } => {
             Some("is this a Kafka broker? If so, raise -X receive.message.max.bytes")
         }
+        ClientError::Http { .. } => Some(
+            "name the port of the broker's listener: metrics and health have one of their own, one below by default",
+        ),
         ClientError::Unsupported { .. } => {
             Some("use a newer broker: Apache Kafka 2.8 is the oldest that serves every verb")
         }
@@ -45,10 +48,11 @@ pub fn of_code(code: ErrorCode) -> Option<&'static str> {
         }
         ErrorCode::TopicAlreadyExists => "choose another name, or say --if-not-exists",
         ErrorCode::InvalidTopicException => {
-            "names have at most 249 letters, digits, dots, underscores and hyphens"
+            "names have at most 249 letters, digits, dots, underscores and hyphens, of which no two may differ in dots and \
+             underscores only; the cluster's own topics are for the cluster to write"
         }
         ErrorCode::InvalidReplicationFactor => {
-            "it may not exceed the number of brokers: see `cluster describe`"
+            "it may not exceed the number of brokers (see `cluster describe`), and a Strandline node alone keeps one replica"
         }
         ErrorCode::InvalidPartitions => "name a number of partitions of at least 1",
         ErrorCode::InvalidConfig => "`topic config show TOPIC --all` lists the keys and their values",

@@ -127,6 +127,11 @@ impl Connection {
         let deadline = Instant::now() + self.request_timeout;
         let mut prefix = BytesMut::zeroed(4);
         self.read_exact(api, &mut prefix, deadline)?;
+        if prefix[..] == *b"HTTP" {
+            return Err(ClientError::Http {
+                address: self.address.clone(),
+            });
+        }
         let size = i32::from_be_bytes([prefix[0], prefix[1], prefix[2], prefix[3]]);
         let length = usize::try_from(size)
             .ok()

@@ -64,6 +64,12 @@ pub enum ClientError {
         /// `receive.message.max.bytes`
         limit: usize,
     },
+    /// The other side speaks HTTP.
+    #[error("{address} answers in HTTP: it is no Kafka listener")]
+    Http {
+        /// The broker.
+        address: Address,
+    },
     /// Bytes that are no response to what was asked.
     #[error("{address} answered {api} with bytes that are no answer to it: {reason}")]
     Malformed {
@@ -177,6 +183,7 @@ impl ClientError {
             | Self::TimedOut { .. }
             | Self::NoLeader { .. } => true,
             Self::ResponseTooLarge { .. }
+            | Self::Http { .. }
             | Self::Malformed { .. }
             | Self::Encode { .. }
             | Self::Unsupported { .. }

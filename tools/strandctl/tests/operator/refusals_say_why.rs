@@ -228,6 +228,8 @@ fn what_is_no_broker_costs_no_memory() {
         });
         let run = strandctl(&address, &["topic", "list"], "");
         assert_eq!(run.code, 1, "{}", run.stderr);
+        let is_http = garbage.starts_with(b"HTTP");
+        assert_eq!(run.stderr.contains("answers in HTTP"), is_http, "{}", run.stderr);
         server.join().unwrap();
     }
 }
