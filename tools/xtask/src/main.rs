@@ -17,9 +17,11 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
   tidy                  rules that no compiler checks: dependency arrows, forbidden names, lengths, unsafe, paths
   docs [--check]        writes the pages of docs/ that are made from code, or says which are out of date
-  mutations [NAME]...   applies each tools/mutations/*.patch to a copy of the tree; its test must fail
-  soak [--images N] [--kills N] [--fuzz-copies N] [--seed N] [--skip-mutations]
-                        the long suites, and one closing line with their counts";
+  mutations [NAME]... | --slice I/N
+                        applies each tools/mutations/*.patch to a copy of the tree; its test must fail
+  soak [images|kills|fuzz|mutate]... [--images N] [--kills N] [--fuzz-copies N] [--seed N] [--again]
+                        the long suites, a line each, and a closing line with their counts; what passed on this
+                        commit is not run again";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["docs"] => docs::run(false),
         ["docs", "--check"] => docs::run(true),
-        ["mutations", names @ ..] => mutations::run(names),
+        ["mutations", words @ ..] => mutations::run(words),
         ["soak", options @ ..] => soak::run(options),
         _ => {
             eprintln!("{USAGE}");

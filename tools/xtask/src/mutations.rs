@@ -30,9 +30,41 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// Runs the mutations named, or all of them.
-pub(crate) fn run(names: &[&str]) -> Result<(), String> {
-    let counts = counted(names)?;
+/// Which of them a run builds and tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice<'a> {
+    /// Those named; all of them when none is.
+    Named(&'a [&'a str]),
+    /// Every `of`th, counted from `number`.
+    Slice { number: usize, of: usize },
+}
+
+impl<'a> Choice<'a> {
+    fn parse(words: &'a [&'a str]) -> Result<Self, String> {
+        let ["--slice", slice] = words else {
+            return match words.iter().find(|word| word.starts_with('-')) {
+                Some(option) => Err(format!("unknown option {option}")),
+                None => Ok(Self::Named(words)),
+            };
+        };
+        let parts = slice.split_once('/').and_then(|(number, of)| {
+            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+            (number < of).then_some(Self::Slice { number, of })
+        });
+        parts.ok_or_else(|| format!("--slice takes I/N with I below N, not {slice}"))
+    }
+
+    fn takes(self, index: usize) -> bool {
+        match self {
+            Self::Named(_) => true,
+            Self::Slice { number, of } => index % of == number,
+        }
+    }
+}
+
+/// Runs the mutations named, a slice of them (`--slice I/N`), or all of them.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let counts = chosen(Choice::parse(words)?)?;
     if counts.missed.is_empty() {
         Ok(())
     } else {
@@ -40,11 +72,30 @@ pub(crate) fn run(names: &[&str]) -> Result<(), String> {
     }
 }
 
-/// The same, for whoever wants the counts.
-pub(crate) fn counted(names: &[&str]) -> Result<Counts, String> {
+/// All of them, for whoever wants the counts.
+pub(crate) fn counted() -> Result<Counts, String> {
+    chosen(Choice::Named(&[]))
+}
+
+fn chosen(choice: Choice<'_>) -> Result<Counts, String> {
     let root = tree::root();
-    let mutations = patch::list(&root.join("tools/mutations"), names)?;
+    let names = match choice {
+        Choice::Named(names) => names,
+        Choice::Slice { .. } => &[],
+    };
+    let listed = patch::list(&root.join("tools/mutations"), names)?;
     let copy = Copy::create(&root)?;
+    // Also of those that this run leaves out: what no longer applies guards nothing.
+    for mutation in &listed {
+        copy.check(mutation)?;
+    }
+    let total = listed.len();
+    let mutations: Vec<Mutation> = listed
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, mutation)| choice.takes(index).then_some(mutation))
+        .collect();
+    println!("mutations: {} of {total} are run, all apply", mutations.len());
     for test in mutations
         .iter()
         .map(|mutation| mutation.test.as_str())
@@ -118,10 +169,14 @@ impl Copy {
         })
     }
 
+    /// Whether a patch applies.
+    fn check(&self, mutation: &Mutation) -> Result<(), String> {
+        self.git_apply(&mutation.path, &["--check"])
+            .map_err(|why| format!("{} no longer applies: {why}", mutation.name))
+    }
+
     /// Applies, builds, tests and takes back one patch; `Ok` says how it was caught.
     fn try_one(&self, mutation: &Mutation) -> Result<&'static str, String> {
-        self.git_apply(&mutation.path, &["--check"])
-            .map_err(|why| format!("no longer applies: {why}"))?;
         self.git_apply(&mutation.path, &[])?;
         let outcome = self.build_and_test(mutation);
         self.git_apply(&mutation.path, &["--reverse"])?;
@@ -190,4 +245,38 @@ fn remove_strangers(root: &Path, folder: &Path, files: &[String]) -> Result<(), 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_take_each_mutation_once() {
+        for of in 1..6 {
+            let slices: Vec<String> = (0..of).map(|number| format!("{number}/{of}")).collect();
+            for index in 0..40 {
+                let takers = slices
+                    .iter()
+                    .filter(|slice| Choice::parse(&["--slice", slice]).unwrap().takes(index));
+                assert_eq!(takers.count(), 1, "{index} of {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_choice_is_refused() {
+        for words in [
+            &["--slice", "3/3"][..],
+            &["--slice", "0/0"],
+            &["--slice", "a/2"],
+            &["--slice", "2"],
+            &["--slice"],
+            &["--slices"],
+        ] {
+            Choice::parse(words).unwrap_err();
+        }
+        assert!(Choice::parse(&["--other"]).unwrap_err().contains("--other"));
+        assert_eq!(Choice::parse(&["a", "b"]).unwrap(), Choice::Named(&["a", "b"]));
+    }
 }
