@@ -5,6 +5,7 @@
 //! reads a clock, draws a random number, does I/O, blocks or spawns: times, ids and random values are in the input.
 
 pub mod config;
+pub mod controller;
 pub mod fetch_session;
 pub mod group;
 pub mod link;

@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod quorum;
+pub mod raft;
 pub mod run;
 mod shards;
 pub mod store;

@@ -115,7 +115,10 @@ pub enum Command {
 }
 
 /// What apply decided; the variants answer the command of the same name, item by item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Serialised where a node asks another one to propose for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// The command was applied, or refused as a whole.
     Whole(Result<(), ApplyError>),
@@ -283,7 +286,7 @@ pub struct NewPartitions {
 }
 
 /// A created topic, as the answer reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedTopic {
     /// Its id.
     pub id: Uuid,

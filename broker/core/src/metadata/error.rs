@@ -1,5 +1,6 @@
 //! Why a command, or one item of it, was refused; each with Kafka's code.
 
+use serde::{Deserialize, Serialize};
 use strandline_wire::ErrorCode;
 use thiserror::Error;
 use uuid::Uuid;
@@ -7,7 +8,8 @@ use uuid::Uuid;
 use super::ids::{BrokerEpoch, BrokerId, LeaderEpoch, NodeId, PartitionEpoch};
 
 /// A refusal; its text is meant for the client.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ApplyError {
     /// The log has a cluster id already.
     #[error("the cluster is initialized already")]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use strandline_wire::ErrorCode;
 
 use crate::metadata::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch};
@@ -25,7 +26,7 @@ pub struct AlterPartition {
 }
 
 /// What the quorum made of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlteredPartition {
     /// The leader epoch.
     pub leader_epoch: LeaderEpoch,

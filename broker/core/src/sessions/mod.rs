@@ -9,6 +9,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::metadata::{
     BrokerEpoch, BrokerId, ClusterImage, Command, MetadataOffset, NodeId, PartitionReference,
 };
@@ -17,7 +19,8 @@ use crate::metadata::{
 const PAUSE_MS: i64 = 1_000;
 
 /// What a shard says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ShardHealth {
     /// It answers, and does not serve yet: it replays, or lacks an image.
     Starting,
@@ -30,7 +33,7 @@ pub enum ShardHealth {
 }
 
 /// One shard in a heartbeat.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardHeartbeat {
     /// Which.
     pub broker: BrokerId,
@@ -39,6 +42,7 @@ pub struct ShardHeartbeat {
     /// How it is.
     pub health: ShardHealth,
     /// Replicas that it found damaged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<PartitionReference>,
 }
 

@@ -14,17 +14,18 @@ use strandline_core::metadata::{ClusterImage, Command, Snapshot};
 
 use super::StoreError;
 use super::backend::FlushFailsForGood;
+use super::raft::FORMAT_RAFT;
 
-/// Raised when older versions could not read what this one writes.
+/// The format of a node that is alone.
 const FORMAT: u64 = 1;
 /// The data is small, and read once at start.
 const CACHE_BYTES: usize = 1 << 20;
 
-const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
-const SNAPSHOT: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshot");
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-const NEWEST: &str = "newest";
-const FORMAT_KEY: &str = "format";
+pub(super) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
+pub(super) const SNAPSHOT: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshot");
+pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+pub(super) const NEWEST: &str = "newest";
+pub(super) const FORMAT_KEY: &str = "format";
 
 type Open = dyn Fn() -> Result<redb::Database, StoreError> + Send;
 
@@ -71,7 +72,10 @@ impl Database {
         })
     }
 
-    fn with<T>(&self, run: impl FnOnce(&redb::Database) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(super) fn with<T>(
+        &self,
+        run: impl FnOnce(&redb::Database) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut current = self.current.borrow_mut();
         if current.is_none() {
             *current = Some((self.open)()?);
@@ -120,7 +124,12 @@ fn check_format(database: &redb::Database) -> Result<(), StoreError> {
                 transaction.open_table(LOG).map_err(failed)?;
                 transaction.open_table(SNAPSHOT).map_err(failed)?;
             }
-            Some(found) if found > FORMAT => return Err(StoreError::Newer { found, known: FORMAT }),
+            Some(found) if found > FORMAT_RAFT => {
+                return Err(StoreError::Newer {
+                    found,
+                    known: FORMAT_RAFT,
+                });
+            }
             Some(_) => return Ok(()),
         }
     }
@@ -182,11 +191,11 @@ fn builder() -> redb::Builder {
     builder
 }
 
-fn encode(value: &impl serde::Serialize) -> Vec<u8> {
+pub(super) fn encode(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("commands and snapshots have string keys and no failing serializer")
 }
 
-fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, StoreError> {
+pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, StoreError> {
     serde_json::from_slice(bytes).map_err(|error| StoreError::Corrupt(format!("{what}: {error}")))
 }
 
@@ -199,7 +208,7 @@ fn open_error(error: redb::DatabaseError) -> StoreError {
 }
 
 /// A full disk rolls the transaction back; whatever else happened, the file cannot be relied on.
-fn failed(error: impl Into<redb::Error>) -> StoreError {
+pub(super) fn failed(error: impl Into<redb::Error>) -> StoreError {
     match error.into() {
         redb::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
             StoreError::Full(error.to_string())
@@ -264,7 +273,7 @@ mod tests {
         transaction
             .open_table(META)
             .unwrap()
-            .insert(FORMAT_KEY, FORMAT + 1)
+            .insert(FORMAT_KEY, FORMAT_RAFT + 1)
             .unwrap();
         transaction.commit().unwrap();
         drop(current);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use strandline_core::metadata::{ClusterImage, Command};
 
-use super::{Database, QuorumStore, StoreError, Stored};
+use super::{Database, QuorumStore, RunsOnStore, StoreError, Stored};
 
 /// A [`Database`] called directly.
 pub struct InlineStore(pub Database);
@@ -17,5 +17,14 @@ impl QuorumStore for InlineStore {
 
     async fn save_snapshot(&self, image: Arc<ClusterImage>) -> Result<(), StoreError> {
         self.0.save_snapshot(&image)
+    }
+}
+
+impl RunsOnStore for InlineStore {
+    async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Database) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        job(&self.0)
     }
 }

@@ -6,6 +6,7 @@
 mod backend;
 mod database;
 mod inline;
+pub mod raft;
 mod simulated;
 mod threaded;
 
@@ -26,6 +27,15 @@ pub trait QuorumStore {
 
     /// Stores a snapshot and drops the commands it contains, in one flushed step.
     fn save_snapshot(&self, image: Arc<ClusterImage>) -> impl Future<Output = Result<(), StoreError>>;
+}
+
+/// Work on the store's file, where it is done without holding up the control thread; in the order it was asked for.
+pub trait RunsOnStore: 'static {
+    /// Runs `job` and gives its result.
+    fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Database) -> Result<T, StoreError> + Send + 'static,
+    ) -> impl Future<Output = Result<T, StoreError>>;
 }
 
 /// Commands that are durable now.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use strandline_core::metadata::{ClusterImage, Command};
 use tokio::sync::oneshot;
 
-use super::{Database, QuorumStore, StoreError, Stored};
+use super::{Database, QuorumStore, RunsOnStore, StoreError, Stored};
 
 enum Job {
     Append {
@@ -19,6 +19,7 @@ enum Job {
         image: Arc<ClusterImage>,
         done: oneshot::Sender<Result<(), StoreError>>,
     },
+    Run(Box<dyn FnOnce(&Database) + Send>),
 }
 
 /// Hands each call to the store's thread. Dropping it ends the thread once its last job is done.
@@ -50,6 +51,7 @@ impl ThreadedStore {
                     Job::SaveSnapshot { image, done } => {
                         let _ = done.send(database.save_snapshot(&image));
                     }
+                    Job::Run(run) => run(&database),
                 }
             }
         };
@@ -62,7 +64,7 @@ impl ThreadedStore {
         })
     }
 
-    async fn run<T>(
+    async fn ask<T>(
         &self,
         job: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Job,
     ) -> Result<T, StoreError> {
@@ -75,7 +77,7 @@ impl ThreadedStore {
 
 impl QuorumStore for ThreadedStore {
     async fn append(&self, first: u64, commands: Vec<Command>) -> Result<Stored, StoreError> {
-        self.run(|done| Job::Append {
+        self.ask(|done| Job::Append {
             first,
             commands,
             done,
@@ -84,7 +86,21 @@ impl QuorumStore for ThreadedStore {
     }
 
     async fn save_snapshot(&self, image: Arc<ClusterImage>) -> Result<(), StoreError> {
-        self.run(|done| Job::SaveSnapshot { image, done }).await
+        self.ask(|done| Job::SaveSnapshot { image, done }).await
+    }
+}
+
+impl RunsOnStore for ThreadedStore {
+    async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Database) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.ask(|done| {
+            Job::Run(Box::new(move |database| {
+                let _ = done.send(job(database));
+            }))
+        })
+        .await
     }
 }
 
