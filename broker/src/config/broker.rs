@@ -132,6 +132,26 @@ impl BrokerConfig {
         Layers::of_broker(&self.static_config, &none, &none).number("replica.lag.time.max.ms")
     }
 
+    /// `broker.heartbeat.interval.ms`.
+    pub fn heartbeat_interval(&self) -> Duration {
+        self.milliseconds("broker.heartbeat.interval.ms")
+    }
+
+    /// `broker.session.timeout.ms`.
+    pub fn session_timeout(&self) -> Duration {
+        self.milliseconds("broker.session.timeout.ms")
+    }
+
+    /// `controller.quorum.election.timeout.ms`.
+    pub fn election_timeout(&self) -> Duration {
+        self.milliseconds("controller.quorum.election.timeout.ms")
+    }
+
+    fn milliseconds(&self, key: &str) -> Duration {
+        let none = ConfigMap::new();
+        Duration::from_millis(Layers::of_broker(&self.static_config, &none, &none).number(key))
+    }
+
     /// Free memory that one shard keeps for its next large buffers, in bytes; a part of its share.
     pub fn shard_kept_bytes(&self) -> usize {
         usize::try_from(self.shard_memory_bytes / KEPT_PART).unwrap_or(usize::MAX)

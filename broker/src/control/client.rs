@@ -72,6 +72,9 @@ pub enum ControlError {
     /// The node stops.
     #[error("the node is stopping")]
     Stopping,
+    /// No majority of the quorum answers: the change may not have been made.
+    #[error("the metadata quorum did not commit it: {0}")]
+    NoMajority(String),
     /// The quorum's disk is full: nothing was changed.
     #[error("the metadata could not be stored: {0}")]
     Storage(String),
@@ -81,7 +84,7 @@ impl ControlError {
     /// The code a client gets.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Busy => ErrorCode::RequestTimedOut,
+            Self::Busy | Self::NoMajority(_) => ErrorCode::RequestTimedOut,
             Self::Stopping => ErrorCode::NotController,
             Self::Storage(_) => ErrorCode::KafkaStorageError,
         }

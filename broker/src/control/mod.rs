@@ -2,7 +2,9 @@
 //!
 //! Nothing here names an executor: the node runs it on tokio, the simulator on virtual time.
 
+mod beats;
 pub mod client;
+pub mod failure;
 pub mod quorum;
 pub mod raft;
 pub mod run;

@@ -1,21 +1,42 @@
 //! The quorum, as the control loop sees it, and the quorum of one.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use strandline_core::metadata::{Answer, ClusterImage, Command};
+use serde::{Deserialize, Serialize};
+use strandline_core::metadata::{Answer, ClusterImage, Command, MetadataOffset};
+use strandline_core::sessions::ShardHeartbeat;
 use thiserror::Error;
 
 use super::store::{QuorumStore, StoreError};
 
 /// Who orders and keeps the cluster's commands.
 ///
-/// Narrow on purpose: a consensus library stands behind the same two calls.
-pub trait Quorum {
-    /// Everything committed so far.
-    fn image(&self) -> &Arc<ClusterImage>;
+/// Narrow on purpose: the quorum of one and openraft stand behind the same calls.
+pub trait Quorum: 'static {
+    /// Everything committed so far, as far as this node knows.
+    fn image(&self) -> Arc<ClusterImage>;
 
-    /// Commits commands in this order, durably and all or none; gives apply's answers.
-    fn commit(&mut self, commands: Vec<Command>) -> impl Future<Output = Result<Vec<Answer>, QuorumError>>;
+    /// Completes once this node knows of more than `seen`, other than by its own commits.
+    fn changed(&self, seen: MetadataOffset) -> impl Future<Output = ()>;
+
+    /// Commits commands in this order, durably and all or none; gives apply's answers. Within a bounded time.
+    fn commit(&self, commands: Vec<Command>) -> impl Future<Output = Result<Decided, QuorumError>>;
+
+    /// Whether this node is all of the cluster: nobody watches over its shards, and nobody takes over from them.
+    fn is_alone(&self) -> bool;
+
+    /// Tells the quorum's leader how the node's shards are.
+    fn heartbeat(&self, shards: Vec<ShardHeartbeat>) -> impl Future<Output = Result<(), QuorumError>>;
+}
+
+/// What apply made of commands that were committed as one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The offset of the first command; the others follow it.
+    pub first: MetadataOffset,
+    /// One a command.
+    pub answers: Vec<Answer>,
 }
 
 /// Why commands were not committed.
@@ -24,6 +45,15 @@ pub enum QuorumError {
     /// No room on the disk; nothing changed, and a later try may succeed.
     #[error("no space is left for the metadata: {0}")]
     Full(String),
+    /// Nobody leads the quorum, or its leader is out of reach; nothing changed.
+    #[error("the quorum cannot be asked: {0}")]
+    NoLeader(String),
+    /// The answer did not come in time: it may be committed, or may still be.
+    #[error("the quorum did not answer: {0}")]
+    Unknown(String),
+    /// The quorum refuses it.
+    #[error("{0}")]
+    Refused(String),
     /// The store cannot be relied on any more: the node must stop.
     #[error("the metadata store failed: {0}")]
     Broken(String),
@@ -32,9 +62,9 @@ pub enum QuorumError {
 /// The quorum of a node that is alone: what its own store has flushed is committed.
 pub struct SingleQuorum<S> {
     store: S,
-    image: Arc<ClusterImage>,
+    image: RefCell<Arc<ClusterImage>>,
     /// Bytes logged since the last snapshot.
-    logged_bytes: u64,
+    logged_bytes: Cell<u64>,
     snapshot_bytes_min: u64,
 }
 
@@ -44,39 +74,46 @@ impl<S: QuorumStore> SingleQuorum<S> {
     pub fn new(store: S, image: ClusterImage, snapshot_bytes_min: u64) -> Self {
         Self {
             store,
-            image: Arc::new(image),
-            logged_bytes: 0,
+            image: RefCell::new(Arc::new(image)),
+            logged_bytes: Cell::new(0),
             snapshot_bytes_min,
         }
     }
 }
 
-impl<S: QuorumStore> Quorum for SingleQuorum<S> {
-    fn image(&self) -> &Arc<ClusterImage> {
-        &self.image
+impl<S: QuorumStore + 'static> Quorum for SingleQuorum<S> {
+    fn image(&self) -> Arc<ClusterImage> {
+        self.image.borrow().clone()
     }
 
-    async fn commit(&mut self, commands: Vec<Command>) -> Result<Vec<Answer>, QuorumError> {
-        let first = self.image.offset().0 + 1;
+    async fn changed(&self, _seen: MetadataOffset) {
+        std::future::pending().await
+    }
+
+    /// One at a time: the control loop has one commit in flight.
+    async fn commit(&self, commands: Vec<Command>) -> Result<Decided, QuorumError> {
+        let before = self.image();
+        let first = MetadataOffset(before.offset().0 + 1);
         let stored = self
             .store
-            .append(first, commands)
+            .append(first.0, commands)
             .await
             .map_err(|error| match error {
                 StoreError::Full(text) => QuorumError::Full(text),
                 other => QuorumError::Broken(other.to_string()),
             })?;
-        let mut image = ClusterImage::clone(&self.image);
+        let mut image = ClusterImage::clone(&before);
         let answers = stored
             .commands
             .iter()
             .map(|command| image.apply(command))
             .collect();
-        self.image = Arc::new(image);
-        self.logged_bytes += stored.bytes;
-        if self.logged_bytes >= self.snapshot_bytes_min {
-            match self.store.save_snapshot(self.image.clone()).await {
-                Ok(()) => self.logged_bytes = 0,
+        let image = Arc::new(image);
+        self.image.replace(image.clone());
+        self.logged_bytes.set(self.logged_bytes.get() + stored.bytes);
+        if self.logged_bytes.get() >= self.snapshot_bytes_min {
+            match self.store.save_snapshot(image).await {
+                Ok(()) => self.logged_bytes.set(0),
                 // The log is whole without it; the next commit tries again.
                 Err(StoreError::Full(text)) => {
                     tracing::warn!("no metadata snapshot: no space is left: {text}")
@@ -84,6 +121,14 @@ impl<S: QuorumStore> Quorum for SingleQuorum<S> {
                 Err(error) => return Err(QuorumError::Broken(error.to_string())),
             }
         }
-        Ok(answers)
+        Ok(Decided { first, answers })
+    }
+
+    fn is_alone(&self) -> bool {
+        true
+    }
+
+    async fn heartbeat(&self, _shards: Vec<ShardHeartbeat>) -> Result<(), QuorumError> {
+        Ok(())
     }
 }

@@ -3,17 +3,22 @@
 //! It also carries the node through its life: every shard replays and listens; the node is registered; every shard
 //! serves by that image; its brokers are unfenced; and at the end every shard is stopped before the quorum is.
 
-use std::pin::pin;
+use std::collections::VecDeque;
+use std::future::pending;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::{Either, FutureExt, pending, select};
-use strandline_core::metadata::{Answer, BrokerEpoch, Command, MetadataOffset, NodeId, NodeRegistration};
-use strandline_runtime::Runtime;
-use thiserror::Error;
+use strandline_core::metadata::{
+    Answer, BrokerEpoch, BrokerId, Command, MetadataOffset, NodeId, NodeRegistration,
+};
+use strandline_runtime::{Monotonic, Queue, Runtime};
 use tokio::sync::oneshot;
 
+use super::beats::{Beats, Registered};
 use super::client::{ControlClient, ControlError, ControlInbox, Proposal, Report};
-use super::quorum::{Quorum, QuorumError};
+pub use super::failure::NodeFailure;
+use super::quorum::{Decided, Quorum, QuorumError};
 pub use super::shards::ShardHandle;
 use super::shards::Shards;
 use super::waiting::Waiting;
@@ -22,55 +27,12 @@ use crate::node::context::{ImageSlot, StartedShard};
 /// Proposals committed as one; what more waits goes with the next commit.
 const PROPOSALS_PER_COMMIT_MAX: usize = 512;
 
-/// Why a node cannot go on.
-#[derive(Debug, Error)]
-pub enum NodeFailure {
-    /// A shard could not start: a port in use, a store that does not open.
-    #[error("shard {shard}: {reason}")]
-    Start {
-        /// Which.
-        shard: u32,
-        /// Its own words.
-        reason: String,
-    },
-    /// A shard ended while it served.
-    #[error("shard {shard} stopped: {reason}")]
-    Shard {
-        /// Which.
-        shard: u32,
-        /// Its own words.
-        reason: String,
-    },
-    /// The metadata store cannot be relied on.
-    #[error("{0}")]
-    Quorum(#[from] QuorumError),
-    /// The quorum refused this node.
-    #[error("the node cannot be registered: {0}")]
-    Registration(String),
-    /// A shard has applied what the quorum does not know.
-    #[error(
-        "shard {shard} has applied metadata up to {applied}, but the quorum's log ends at {stored}: quorum.redb is \
-         older than the logs; restore the newer file"
-    )]
-    QuorumBehindLogs {
-        /// Which.
-        shard: u32,
-        /// What its checkpoint covers.
-        applied: MetadataOffset,
-        /// Where the quorum's log ends.
-        stored: MetadataOffset,
-    },
-}
-
-impl NodeFailure {
-    /// Whether the node had been ready when it happened.
-    pub fn while_running(&self) -> bool {
-        match self {
-            Self::Shard { .. } | Self::Quorum(_) => true,
-            Self::Start { .. } | Self::Registration(_) | Self::QuorumBehindLogs { .. } => false,
-        }
-    }
-}
+/// How long a node of several waits for its leaderships to move before it stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The last word of a node that stopped, so that nobody waits for its session to end.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause before what the node itself needs is proposed again.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Makes a node's registration from what its shards bound.
 pub type Register = Box<dyn FnOnce(&[StartedShard]) -> NodeRegistration>;
@@ -95,38 +57,65 @@ pub struct Control<R, Q> {
     pub ready: oneshot::Sender<Vec<StartedShard>>,
     /// Where readers beside the shards find the newest image.
     pub images: ImageSlot,
+    /// `broker.heartbeat.interval.ms`; a node that is alone has nobody to tell.
+    pub heartbeat_interval: Duration,
 }
 
 enum Phase {
     /// Shards replay and bind.
     Starting,
-    /// The node is registered at this offset; shards take that image in.
-    Registered(MetadataOffset, BrokerEpoch),
+    /// The node is registered; shards take that image in.
+    Registered(Registered),
     /// Every shard serves.
     Serving,
+    /// The node told that it stops, and serves until its leaderships have moved.
+    Draining {
+        /// With the image of this offset they have.
+        until: Option<MetadataOffset>,
+        deadline: Monotonic,
+    },
     /// Shards close.
     Stopping,
 }
 
 struct State<R, Q> {
     runtime: R,
-    quorum: Q,
+    quorum: Rc<Q>,
     shards: Shards,
     waiting: Waiting,
     phase: Phase,
     node: NodeId,
     register: Option<Register>,
+    registered: Option<Registered>,
     ready: Option<oneshot::Sender<Vec<StartedShard>>>,
     images: ImageSlot,
+    /// What the shards have been told of.
+    published: MetadataOffset,
+    /// What the node itself wants committed, before anything that is asked of it.
+    own: VecDeque<(Purpose, Vec<Command>)>,
+    beats: Option<Beats>,
     failure: Option<NodeFailure>,
 }
 
 /// How long a proposer waits for the shards, and where its answer goes.
 type Waiter = (Duration, oneshot::Sender<Result<Answer, ControlError>>);
 
+/// What a commit is for.
+enum Purpose {
+    Register,
+    Unfence,
+    Drain,
+    Proposals(Vec<Waiter>),
+}
+
+/// One commit at a time: what comes meanwhile goes with the next one.
+type InFlight = Pin<Box<dyn Future<Output = (Purpose, Vec<Command>, Result<Decided, QuorumError>)>>>;
+
 enum Event {
     Proposal(Proposal),
     Report(Report),
+    Committed(Purpose, Vec<Command>, Result<Decided, QuorumError>),
+    Changed,
     Deadline,
 }
 
@@ -137,22 +126,39 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
     /// [`NodeFailure`], the first one; the shards were stopped for it.
     pub async fn run(self) -> Result<(), NodeFailure> {
         let (mut inbox, _keep_open) = (self.inbox, self.client);
+        let alone = self.quorum.is_alone();
+        let beats = || Beats::new(self.heartbeat_interval, self.shards.len(), self.runtime.now());
         let mut state = State {
+            beats: (!alone).then(beats),
+            published: self.quorum.image().offset(),
             runtime: self.runtime,
-            quorum: self.quorum,
+            quorum: Rc::new(self.quorum),
             shards: Shards::new(self.shards),
             waiting: Waiting::default(),
             phase: Phase::Starting,
             node: self.node,
             register: Some(self.register),
+            registered: None,
             ready: Some(self.ready),
             images: self.images,
+            own: VecDeque::new(),
             failure: None,
         };
+        let mut in_flight: Option<InFlight> = None;
         while !state.shards.all_ended() {
-            match state.next_event(&mut inbox).await {
-                Event::Report(report) => state.report(report).await,
-                Event::Deadline => state.waiting.expire(state.runtime.now()),
+            if in_flight.is_none()
+                && let Some((purpose, commands)) = state.own.pop_front()
+            {
+                in_flight = Some(state.start_commit(purpose, commands));
+            }
+            match state.next_event(&mut inbox, &mut in_flight).await {
+                Event::Report(report) => state.report(report),
+                Event::Changed => state.publish(),
+                Event::Deadline => state.deadline(),
+                Event::Committed(purpose, commands, result) => {
+                    in_flight = None;
+                    state.committed(purpose, commands, result, &mut inbox);
+                }
                 Event::Proposal(first) => {
                     let mut proposals = vec![first];
                     while proposals.len() < PROPOSALS_PER_COMMIT_MAX
@@ -160,48 +166,85 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
                     {
                         proposals.push(next);
                     }
-                    state.propose(proposals).await;
+                    in_flight = state.propose(proposals);
                 }
             }
+        }
+        if !alone {
+            state.say_farewell().await;
         }
         state.failure.map_or(Ok(()), Err)
     }
 }
 
+async fn next_commit(
+    in_flight: &mut Option<InFlight>,
+) -> (Purpose, Vec<Command>, Result<Decided, QuorumError>) {
+    match in_flight {
+        Some(commit) => commit.await,
+        None => pending().await,
+    }
+}
+
 impl<R: Runtime, Q: Quorum> State<R, Q> {
-    async fn next_event(&self, inbox: &mut ControlInbox) -> Event {
-        let deadline = match self.waiting.next_deadline(self.runtime.now()) {
-            Some(span) => Either::Left(self.runtime.sleep(span)),
-            None => Either::Right(pending()),
+    async fn next_event(&self, inbox: &mut ControlInbox, in_flight: &mut Option<InFlight>) -> Event {
+        let now = self.runtime.now();
+        let due = [
+            self.waiting.next_deadline(now),
+            self.beats.as_ref().map(|beats| beats.next_due().since(now)),
+            match &self.phase {
+                Phase::Draining { deadline, .. } => Some(deadline.since(now)),
+                _ => None,
+            },
+        ];
+        let deadline = async {
+            match due.into_iter().flatten().min() {
+                Some(span) => self.runtime.sleep(span).await,
+                None => pending().await,
+            }
         };
-        // Reports first: they let go of proposers.
-        let reports = pin!(inbox.reports.receive());
-        let proposals = pin!(inbox.proposals.receive());
-        let messages = pin!(select(reports, proposals).then(async |message| match message {
-            Either::Left((Some(report), _)) => Event::Report(report),
-            Either::Right((Some(proposal), _)) => Event::Proposal(proposal),
-            // The loop holds a client itself, so that the lanes never end before it.
-            Either::Left((None, _)) | Either::Right((None, _)) => pending().await,
-        }));
-        match select(messages, pin!(deadline)).await {
-            Either::Left((event, _)) => event,
-            Either::Right(_) => Event::Deadline,
+        let idle = in_flight.is_none();
+        // Reports first: they let go of proposers. The loop holds a client itself, so that the lanes never end before it.
+        tokio::select! {
+            biased;
+            Some(report) = inbox.reports.receive() => Event::Report(report),
+            (purpose, commands, result) = next_commit(in_flight) => Event::Committed(purpose, commands, result),
+            () = self.quorum.changed(self.published) => Event::Changed,
+            Some(proposal) = inbox.proposals.receive(), if idle => Event::Proposal(proposal),
+            () = deadline => Event::Deadline,
         }
     }
 
-    async fn report(&mut self, report: Report) {
+    fn start_commit(&self, purpose: Purpose, commands: Vec<Command>) -> InFlight {
+        let quorum = self.quorum.clone();
+        // What the node itself needs is proposed again where it failed.
+        let kept = match purpose {
+            Purpose::Register | Purpose::Unfence => commands.clone(),
+            Purpose::Drain | Purpose::Proposals(_) => Vec::new(),
+        };
+        let runtime = self.runtime.clone();
+        Box::pin(async move {
+            let result = quorum.commit(commands).await;
+            if result.is_err() && !kept.is_empty() && !quorum.is_alone() {
+                runtime.sleep(RETRY_PAUSE).await;
+            }
+            (purpose, kept, result)
+        })
+    }
+
+    fn report(&mut self, report: Report) {
         match report {
             Report::Started { shard, started } => {
                 self.shards.started(shard, started);
                 if let Some(started) = self.shards.all_started() {
-                    self.register(&started).await;
+                    self.register(&started);
                 }
             }
             Report::Applied { shard, offset } => {
                 self.shards.applied(shard, offset);
                 let by_all = self.shards.applied_by_all();
                 self.waiting.applied(by_all);
-                self.advance(by_all).await;
+                self.advance(by_all);
             }
             Report::Ended { shard, result } => {
                 self.shards.ended(shard);
@@ -215,16 +258,51 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                     false => NodeFailure::Start { shard, reason },
                 });
             }
-            Report::Stop => self.stop(),
+            Report::Stop => self.drain(),
+        }
+    }
+
+    fn deadline(&mut self) {
+        let now = self.runtime.now();
+        self.waiting.expire(now);
+        if let Phase::Draining { deadline, .. } = self.phase
+            && deadline <= now
+        {
+            tracing::warn!(
+                "stopping although leaderships have not moved: the quorum does not answer in time"
+            );
+            self.stop();
+        }
+        let stopping = matches!(self.phase, Phase::Draining { .. } | Phase::Stopping);
+        let Some(beats) = &mut self.beats else { return };
+        if let Some((shards, under_way)) = beats.turn(now, &self.shards, self.registered, stopping) {
+            let quorum = self.quorum.clone();
+            self.runtime.spawn(Queue::Latency, async move {
+                if let Err(error) = quorum.heartbeat(shards).await {
+                    tracing::warn!("no heartbeat: {error}");
+                }
+                drop(under_way);
+            });
         }
     }
 
     /// Every shard listens: the node registers itself, all shards in one record.
-    async fn register(&mut self, started: &[StartedShard]) {
+    fn register(&mut self, started: &[StartedShard]) {
         let (Phase::Starting, Some(register)) = (&self.phase, self.register.take()) else {
             return;
         };
-        let stored = self.quorum.image().offset();
+        // The image of a node of several may lag behind what its shards have applied, but not behind its registration.
+        if self.quorum.is_alone() && !self.check_logs(self.quorum.image().offset()) {
+            return;
+        }
+        let registration = register(started);
+        self.own
+            .push_back((Purpose::Register, vec![Command::RegisterNode(registration)]));
+    }
+
+    /// Whether no shard has applied more than the quorum has stored.
+    fn check_logs(&mut self, stored: MetadataOffset) -> bool {
+        let started = self.shards.all_started().unwrap_or_default();
         let ahead = started
             .iter()
             .zip(0..)
@@ -236,50 +314,81 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                 applied,
                 stored,
             });
-            return;
+            return false;
         }
-        let command = Command::RegisterNode(register(started));
-        match self.commit(vec![command]).await.as_deref() {
-            Ok([Answer::Registered(Ok(epoch))]) => {
-                self.phase = Phase::Registered(self.quorum.image().offset(), *epoch);
+        true
+    }
+
+    fn registered(&mut self, decided: &Decided) {
+        match decided.answers.as_slice() {
+            [Answer::Registered(Ok(epoch))] => {
+                let registered = Registered {
+                    node: self.node,
+                    offset: decided.first,
+                    epoch: *epoch,
+                };
+                if !self.check_logs(decided.first) {
+                    return;
+                }
+                self.registered = Some(registered);
+                if let Phase::Starting = self.phase {
+                    self.phase = Phase::Registered(registered);
+                }
+                self.advance(self.shards.applied_by_all());
             }
-            Ok([Answer::Registered(Err(error))]) => self.fail(NodeFailure::Registration(error.to_string())),
-            Ok(other) => unreachable!("apply answers a registration as such, not with {other:?}"),
-            Err(error) => self.fail(NodeFailure::Registration(error.to_string())),
+            [Answer::Registered(Err(error))] => self.fail(NodeFailure::Registration(error.to_string())),
+            other => unreachable!("apply answers a registration as such, not with {other:?}"),
         }
+    }
+
+    fn own_brokers(&self, epoch: BrokerEpoch) -> Vec<(BrokerId, BrokerEpoch)> {
+        let image = self.quorum.image();
+        let own = image
+            .brokers()
+            .filter(|broker| broker.id.node() == self.node && broker.epoch == epoch);
+        own.map(|broker| (broker.id, epoch)).collect()
     }
 
     /// Every shard serves by the image at `by_all`.
-    async fn advance(&mut self, by_all: MetadataOffset) {
-        if let Phase::Registered(offset, epoch) = self.phase
-            && by_all >= offset
-        {
-            let image = self.quorum.image();
-            let own = image
-                .brokers()
-                .filter(|broker| broker.id.node() == self.node && broker.epoch == epoch);
-            let brokers = own.map(|broker| (broker.id, epoch)).collect();
-            self.phase = Phase::Serving;
-            if let Err(error) = self.commit(vec![Command::UnfenceBrokers { brokers }]).await {
-                self.fail(NodeFailure::Registration(error.to_string()));
+    fn advance(&mut self, by_all: MetadataOffset) {
+        match &self.phase {
+            Phase::Registered(registered) if by_all >= registered.offset => {
+                let brokers = self.own_brokers(registered.epoch);
+                self.phase = Phase::Serving;
+                self.own
+                    .push_back((Purpose::Unfence, vec![Command::UnfenceBrokers { brokers }]));
             }
-        } else if matches!(self.phase, Phase::Serving)
-            && by_all >= self.quorum.image().offset()
-            && let (Some(started), Some(ready)) = (self.shards.all_started(), self.ready.take())
-        {
-            let _ = ready.send(started);
+            Phase::Serving if by_all >= self.quorum.image().offset() && self.are_unfenced() => {
+                if let (Some(started), Some(ready)) = (self.shards.all_started(), self.ready.take()) {
+                    let _ = ready.send(started);
+                }
+            }
+            Phase::Draining {
+                until: Some(until), ..
+            } if by_all >= *until => self.stop(),
+            _ => {}
         }
     }
 
-    async fn propose(&mut self, proposals: Vec<Proposal>) {
+    /// Whether clients are told of every shard of this node.
+    fn are_unfenced(&self) -> bool {
+        let Some(registered) = self.registered else {
+            return false;
+        };
+        let image = self.quorum.image();
+        let mut own = image.brokers().filter(|broker| broker.id.node() == self.node);
+        own.all(|broker| !broker.fenced || broker.epoch != registered.epoch)
+    }
+
+    fn propose(&mut self, proposals: Vec<Proposal>) -> Option<InFlight> {
         if let Phase::Stopping = self.phase {
             for proposal in proposals {
                 let _ = proposal.reply.send(Err(ControlError::Stopping));
             }
-            return;
+            return None;
         }
-        let mut first = self.quorum.image().offset();
-        let (mut commands, mut waiters, mut settling) = (Vec::new(), Vec::new(), Vec::new());
+        let known = self.quorum.image().offset();
+        let (mut commands, mut waiters) = (Vec::new(), Vec::new());
         for Proposal {
             command,
             timeout,
@@ -291,28 +400,11 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                     commands.push(command);
                     waiters.push((timeout, reply));
                 }
-                None => settling.push((timeout, reply)),
+                None => self.wait(known, (timeout, reply), Answer::Whole(Ok(()))),
             }
-        }
-        if !commands.is_empty() {
-            match self.commit(commands).await {
-                Ok(answers) => {
-                    for (waiter, answer) in waiters.into_iter().zip(answers) {
-                        first = MetadataOffset(first.0 + 1);
-                        self.wait(first, waiter, answer);
-                    }
-                }
-                Err(error) => {
-                    for (_, reply) in waiters {
-                        let _ = reply.send(Err(error.clone()));
-                    }
-                }
-            }
-        }
-        for waiter in settling {
-            self.wait(first, waiter, Answer::Whole(Ok(())));
         }
         self.waiting.applied(self.shards.applied_by_all());
+        (!commands.is_empty()).then(|| self.start_commit(Purpose::Proposals(waiters), commands))
     }
 
     /// Answers once every shard serves by what is committed at `offset`.
@@ -325,22 +417,86 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         }
     }
 
-    async fn commit(&mut self, commands: Vec<Command>) -> Result<Vec<Answer>, ControlError> {
-        match self.quorum.commit(commands).await {
-            Ok(answers) => {
-                let image = self.quorum.image();
-                self.shards.publish(image);
-                self.images.publish(image.clone());
-                Ok(answers)
+    fn committed(
+        &mut self,
+        purpose: Purpose,
+        commands: Vec<Command>,
+        result: Result<Decided, QuorumError>,
+        inbox: &mut ControlInbox,
+    ) {
+        self.publish();
+        let decided = match result {
+            Ok(decided) => decided,
+            Err(error) => return self.not_committed(purpose, commands, error, inbox),
+        };
+        match purpose {
+            Purpose::Register => self.registered(&decided),
+            Purpose::Unfence => self.advance(self.shards.applied_by_all()),
+            Purpose::Drain => {
+                if let Phase::Draining { until, .. } = &mut self.phase {
+                    *until = Some(decided.first);
+                }
+                self.advance(self.shards.applied_by_all());
             }
-            Err(QuorumError::Full(text)) => Err(ControlError::Storage(text)),
-            Err(error) => {
+            Purpose::Proposals(waiters) => {
+                let offsets = (decided.first.0..).map(MetadataOffset);
+                for ((waiter, answer), offset) in waiters.into_iter().zip(decided.answers).zip(offsets) {
+                    self.wait(offset, waiter, answer);
+                }
+                self.waiting.applied(self.shards.applied_by_all());
+            }
+        }
+    }
+
+    fn not_committed(
+        &mut self,
+        purpose: Purpose,
+        commands: Vec<Command>,
+        error: QuorumError,
+        inbox: &mut ControlInbox,
+    ) {
+        let told = match error {
+            QuorumError::Full(text) => ControlError::Storage(text),
+            QuorumError::NoLeader(text) | QuorumError::Unknown(text) | QuorumError::Refused(text) => {
+                ControlError::NoMajority(text)
+            }
+            broken @ QuorumError::Broken(_) => {
                 self.fail(match self.was_ready() {
-                    true => error.into(),
-                    false => NodeFailure::Registration(error.to_string()),
+                    true => broken.into(),
+                    false => NodeFailure::Registration(broken.to_string()),
                 });
-                Err(ControlError::Stopping)
+                ControlError::Stopping
             }
+        };
+        match purpose {
+            Purpose::Proposals(waiters) => {
+                for (_, reply) in waiters {
+                    let _ = reply.send(Err(told.clone()));
+                }
+                // They have waited as long, and would wait as long again.
+                while let Some(waits) = inbox.proposals.try_receive() {
+                    let _ = waits.reply.send(Err(told.clone()));
+                }
+            }
+            _ if matches!(self.phase, Phase::Stopping) => {}
+            Purpose::Drain => self.stop(),
+            Purpose::Register | Purpose::Unfence if self.quorum.is_alone() => {
+                self.fail(NodeFailure::Registration(told.to_string()));
+            }
+            again => {
+                tracing::warn!("this node's registration waits: {told}");
+                self.own.push_front((again, commands));
+            }
+        }
+    }
+
+    /// Tells the shards of what is new.
+    fn publish(&mut self) {
+        let image = self.quorum.image();
+        if image.offset() > self.published {
+            self.published = image.offset();
+            self.shards.publish(&image);
+            self.images.publish(image);
         }
     }
 
@@ -356,6 +512,40 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         }
         self.failure.get_or_insert(failure);
         self.stop();
+    }
+
+    /// A node of several hands over first: its leaderships move while it still serves.
+    fn drain(&mut self) {
+        let (false, Phase::Serving, Some(registered)) =
+            (self.quorum.is_alone(), &self.phase, self.registered)
+        else {
+            if !matches!(self.phase, Phase::Draining { .. }) {
+                self.stop();
+            }
+            return;
+        };
+        self.phase = Phase::Draining {
+            until: None,
+            deadline: self.runtime.now() + DRAIN_TIMEOUT,
+        };
+        let brokers = self.own_brokers(registered.epoch);
+        self.own
+            .push_back((Purpose::Drain, vec![Command::StopBrokers { brokers }]));
+    }
+
+    /// The shards are closed: nobody needs to wait for their sessions to end.
+    async fn say_farewell(&self) {
+        let Some(registered) = self.registered else {
+            return;
+        };
+        let brokers = self.own_brokers(registered.epoch);
+        let commit = self.quorum.commit(vec![Command::FenceBrokers { brokers }]);
+        tokio::select! {
+            biased;
+            // Else the session ends by itself.
+            _ = commit => {}
+            () = self.runtime.sleep(FAREWELL_TIMEOUT) => {}
+        }
     }
 
     fn stop(&mut self) {

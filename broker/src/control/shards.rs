@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use strandline_core::metadata::{ClusterImage, MetadataOffset};
 use strandline_runtime::mailbox::{SendError, Sender};
+use tokio::sync::oneshot;
 
 use crate::node::context::{ImageSlot, ShardMessage, StartedShard};
+use crate::node::report::{Detail, ShardReport};
 
 /// How to reach a shard.
 #[derive(Clone)]
@@ -54,6 +56,19 @@ impl Shards {
     /// What every shard serves by.
     pub(super) fn applied_by_all(&self) -> MetadataOffset {
         self.0.iter().map(|shard| shard.applied).min().unwrap_or_default()
+    }
+
+    /// What one shard serves by.
+    pub(super) fn applied_by(&self, shard: u32) -> MetadataOffset {
+        self.0[shard as usize].applied
+    }
+
+    /// Asks a shard for a sign of life, which is the answer; `None` if it cannot be asked now.
+    pub(super) fn ping(&self, shard: u32) -> Option<oneshot::Receiver<ShardReport>> {
+        let (answer, answered) = oneshot::channel();
+        let message = ShardMessage::Report(Detail::Shard, answer);
+        let sent = self.0[shard as usize].handle.mailbox.send(message);
+        sent.is_ok().then_some(answered)
     }
 
     pub(super) fn ended(&mut self, shard: u32) {

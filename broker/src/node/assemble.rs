@@ -70,7 +70,7 @@ pub struct Assembly<R, Q> {
 /// [`QuorumError`] if that cannot be stored.
 pub async fn assemble<R: Runtime, Q: Quorum>(
     runtime: R,
-    mut quorum: Q,
+    quorum: Q,
     config: Arc<BrokerConfig>,
     layout: Layout,
 ) -> Result<Assembly<R, Q>, QuorumError> {
@@ -79,14 +79,14 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
         config.shards as usize,
         "every shard has a place"
     );
-    initialize(&mut quorum, layout.cluster_id).await?;
+    initialize(&quorum, layout.cluster_id).await?;
     let connections = ConnectionLimits::default();
     let (client, inbox) = ControlClient::new(config.shards);
     let mut handles = Vec::new();
     let mut contexts = Vec::new();
     for (shard, place) in (0..).zip(&layout.shards) {
         let (sender, receiver) = mailbox(SHARD_MAILBOX_CAPACITY);
-        let image = ImageSlot::new(quorum.image().clone());
+        let image = ImageSlot::new(quorum.image());
         contexts.push(ShardContext {
             shard,
             broker_id: config.node_id.broker(shard),
@@ -108,8 +108,9 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
             image,
         });
     }
-    let images = ImageSlot::new(quorum.image().clone());
+    let images = ImageSlot::new(quorum.image());
     let (ready_sender, ready) = oneshot::channel();
+    let heartbeat_interval = config.heartbeat_interval();
     let control = Control {
         runtime,
         quorum,
@@ -120,6 +121,7 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
         register: Box::new(move |started| registration(&config, layout, started)),
         ready: ready_sender,
         images: images.clone(),
+        heartbeat_interval,
     };
     Ok(Assembly {
         shards: contexts,
@@ -132,13 +134,13 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
     })
 }
 
-async fn initialize(quorum: &mut impl Quorum, cluster_id: Uuid) -> Result<(), QuorumError> {
+async fn initialize(quorum: &impl Quorum, cluster_id: Uuid) -> Result<(), QuorumError> {
     if quorum.image().cluster_id().is_none() {
-        let answers = quorum
+        let decided = quorum
             .commit(vec![Command::InitializeCluster { cluster_id }])
             .await?;
         assert_eq!(
-            answers,
+            decided.answers,
             [Answer::Whole(Ok(()))],
             "an empty log takes its cluster's id"
         );

@@ -11,9 +11,8 @@ use strandline_core::metadata::{ClusterImage, MetadataOffset};
 use tokio::sync::watch;
 
 use super::log::{decode, durably, encode, read_failed, write_failed};
-use super::types::{
-    Decided, Entry, LogId, RaftStorageError, StoredMembership, TypeConfig, VoterAddress, VoterId,
-};
+use super::types::{Entry, LogId, RaftStorageError, StoredMembership, TypeConfig, VoterAddress, VoterId};
+use crate::control::quorum::Decided;
 use crate::control::store::raft::{decode_image, encode_image};
 use crate::control::store::{Database, RunsOnStore};
 

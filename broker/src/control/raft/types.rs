@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use strandline_core::metadata::{Answer, Command, MetadataOffset, NodeId};
+use strandline_core::metadata::{Command, NodeId};
 use uuid::Uuid;
 
 use super::runtime::Seam;
+use crate::control::quorum::Decided;
 
 /// A voter or learner: a node with the data directory that keeps its log.
 ///
@@ -34,15 +35,6 @@ pub struct VoterAddress {
 pub struct Batch {
     /// In the order of the answers.
     pub commands: Vec<Command>,
-}
-
-/// What apply made of a batch.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
-    /// The offset of the first command; the others follow it.
-    pub first: MetadataOffset,
-    /// One a command.
-    pub answers: Vec<Answer>,
 }
 
 openraft::declare_raft_types!(

@@ -153,17 +153,17 @@ mod tests {
                 });
             }
             // Small enough that snapshots replace the log some times.
-            let mut quorum = SingleQuorum::new(InlineStore(database), ClusterImage::default(), 8_000);
+            let quorum = SingleQuorum::new(InlineStore(database), ClusterImage::default(), 8_000);
             for number in 0..COMMITS {
                 let commands = commands(number);
-                let mut next = ClusterImage::clone(quorum.image());
+                let mut next = ClusterImage::clone(&quorum.image());
                 commands.iter().for_each(|command| drop(next.apply(command)));
                 history.borrow_mut().push(next);
                 quorum.commit(commands).await.unwrap();
                 answered.set(quorum.image().offset().0);
                 runtime.sleep(Duration::from_millis(1)).await;
             }
-            assert_eq!(history.borrow().last(), Some(&**quorum.image()));
+            assert_eq!(history.borrow().last(), Some(&*quorum.image()));
             images.get()
         });
         assert!(images > COMMITS * 2, "{images} images");
@@ -176,7 +176,7 @@ mod tests {
         simulation.run_until(async move {
             let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
             disk.make_durable_directories(Path::new("/data")).unwrap();
-            let mut quorum = SingleQuorum::new(InlineStore(open(&disk)), ClusterImage::default(), 1 << 20);
+            let quorum = SingleQuorum::new(InlineStore(open(&disk)), ClusterImage::default(), 1 << 20);
             quorum.commit(commands(2)).await.unwrap();
             disk.set_free_bytes(0);
             // Commands until the file would have to grow, and then again and again.
@@ -191,7 +191,7 @@ mod tests {
             assert!(refused > 2, "{refused}");
             disk.set_free_bytes(1 << 30);
             quorum.commit(commands(1)).await.unwrap();
-            let expected = ClusterImage::clone(quorum.image());
+            let expected = ClusterImage::clone(&quorum.image());
             drop(quorum);
             assert_eq!(open(&disk).load().unwrap(), expected);
         });

@@ -1,0 +1,137 @@
+//! A [`Quorum`] of several nodes: what this node proposes goes to the leader, wherever that is, within a bounded time.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::AsyncRuntime;
+use strandline_core::metadata::{ClusterImage, Command, MetadataOffset};
+use strandline_core::sessions::ShardHeartbeat;
+use strandline_runtime::Runtime;
+
+use super::member::{COMMIT_TIMEOUT, Member};
+use super::membership::Change;
+use super::peer::{CallError, Peer};
+use super::runtime::{Seam, within};
+use super::types::{Batch, VoterAddress, VoterId};
+use super::wire::{Request, Response};
+use crate::control::quorum::{Decided, Quorum, QuorumError};
+
+/// The pause before the leader is looked for again.
+const LEADER_PAUSE: Duration = Duration::from_millis(50);
+
+/// The quorum, as the control loop sees it.
+pub struct RaftQuorum<R: Runtime>(pub Rc<Member<R>>);
+
+impl<R: Runtime> RaftQuorum<R> {
+    /// Changes who votes and who learns, through the leader.
+    ///
+    /// # Errors
+    /// [`QuorumError`], refusals included.
+    pub async fn change(&self, change: Change) -> Result<(), QuorumError> {
+        match self.at_leader(Request::Change(change)).await? {
+            Response::Done => Ok(()),
+            other => Err(failed(other)),
+        }
+    }
+
+    /// Has a request answered by the leader, as soon as there is one. It is asked again only where it is certain that
+    /// nothing was done.
+    async fn at_leader(&self, request: Request) -> Result<Response, QuorumError> {
+        let member = self.0.clone();
+        within(member.any_runtime(), async move {
+            let deadline = member.calls.runtime.now() + COMMIT_TIMEOUT;
+            let mut reason = "the quorum has no leader".to_owned();
+            let mut request = request;
+            while member.calls.runtime.now() < deadline {
+                match leader_of(&member)? {
+                    Some((leader, _)) if leader == member.calls.voter => {
+                        let again = copy(&request);
+                        match member.answer(request, Vec::new()).await {
+                            Response::NotLeader => request = again,
+                            response => return Ok(response),
+                        }
+                    }
+                    Some((leader, address)) => {
+                        let left = deadline.since(member.calls.runtime.now());
+                        let calls = member.calls.clone();
+                        let mut peer = Peer::new(calls, leader.node, leader.directory, address);
+                        match peer.call(&request, &[], left).await {
+                            Ok(Response::NotLeader) => {}
+                            Ok(response) => return Ok(response),
+                            Err(CallError::Lost(text)) => return Err(QuorumError::Unknown(text)),
+                            Err(CallError::Unreachable(text) | CallError::Refused(text)) => reason = text,
+                        }
+                    }
+                    None => {}
+                }
+                Seam::sleep(LEADER_PAUSE).await;
+            }
+            Err(QuorumError::NoLeader(reason))
+        })
+        .await
+    }
+}
+
+fn copy(request: &Request) -> Request {
+    match request {
+        Request::Commit(batch) => Request::Commit(batch.clone()),
+        Request::Heartbeat(shards) => Request::Heartbeat(shards.clone()),
+        Request::Change(change) => Request::Change(change.clone()),
+        other => unreachable!("{other:?} is not for the leader alone"),
+    }
+}
+
+fn leader_of<R: Runtime>(member: &Member<R>) -> Result<Option<(VoterId, VoterAddress)>, QuorumError> {
+    let metrics = member.raft.metrics();
+    let metrics = metrics.borrow();
+    if let Err(error) = &metrics.running_state {
+        return Err(QuorumError::Broken(error.to_string()));
+    }
+    let membership = metrics.membership_config.membership();
+    let leader = metrics.current_leader;
+    Ok(leader.and_then(|leader| Some((leader, membership.get_node(&leader)?.clone()))))
+}
+
+fn failed(response: Response) -> QuorumError {
+    match response {
+        Response::Refused(text) => QuorumError::Refused(text),
+        Response::Unknown(text) => QuorumError::Unknown(text),
+        Response::Broken(text) => QuorumError::NoLeader(text),
+        other => QuorumError::Unknown(format!("an answer to another request: {other:?}")),
+    }
+}
+
+impl<R: Runtime> Quorum for RaftQuorum<R> {
+    fn image(&self) -> Arc<ClusterImage> {
+        self.0.images.borrow().clone()
+    }
+
+    async fn changed(&self, seen: MetadataOffset) {
+        let mut images = self.0.images.clone();
+        let newer = images.wait_for(|image| image.offset() > seen).await;
+        if newer.is_err() {
+            // openraft has ended; the next commit says why.
+            drop(newer);
+            futures_util::future::pending::<()>().await;
+        }
+    }
+
+    async fn commit(&self, commands: Vec<Command>) -> Result<Decided, QuorumError> {
+        match self.at_leader(Request::Commit(Batch { commands })).await? {
+            Response::Committed(decided) => Ok(decided),
+            other => Err(failed(other)),
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        false
+    }
+
+    async fn heartbeat(&self, shards: Vec<ShardHeartbeat>) -> Result<(), QuorumError> {
+        match self.at_leader(Request::Heartbeat(shards)).await? {
+            Response::Done => Ok(()),
+            other => Err(failed(other)),
+        }
+    }
+}
