@@ -10,8 +10,9 @@
 # Needs jq and curl. Every run's JSON stays in $OUT.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-BIN=${BIN:-$here/../target/release}
-DATA=${DATA:-$here/../target/perf}
+top=${here%/perf*}
+BIN=${BIN:-$top/target/release}
+DATA=${DATA:-$top/target/perf}
 RUNS=${RUNS:-5} EACH=${EACH:-8} QUIET=${QUIET:-0} PRIORITY=${PRIORITY:-0}
 OUT=${OUT:-$DATA/$(basename "$0" .sh)}
 mkdir -p "$OUT"
