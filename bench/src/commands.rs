@@ -1,10 +1,12 @@
 //! The commands, from parsed options to an exit code. Everything that a user sees of an error is printed here.
 
-use crate::cli::{Cli, Command, ExportArgs, ListArgs, MergeArgs, NullBrokerArgs, RunArgs, ShowArgs};
+use crate::cli::{
+    Cli, Command, ExportArgs, ListArgs, MergeArgs, NullBrokerArgs, RunArgs, ShowArgs, WorkloadCommand,
+};
 use crate::exit::Exit;
 use crate::null_broker::{JournalOptions, NullBroker, NullBrokerOptions, Pause};
 use crate::presets::PRESETS;
-use crate::{compare, limits, merge, report, run, sweep, target};
+use crate::{compare, limits, live, merge, report, run, sweep, target, workload};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::File;
@@ -31,6 +33,12 @@ pub fn execute(cli: &Cli) -> Exit {
         Command::Show(args) => show(args),
         Command::Export(args) => export(args),
         Command::List(args) => list(args),
+        Command::Workload(args) => match &args.command {
+            WorkloadCommand::Capture(args) => {
+                interruptible().and_then(|interrupted| workload::capture(args, &interrupted))
+            }
+            WorkloadCommand::Show(args) => workload::show(args),
+        },
     };
     outcome.unwrap_or_else(|error| {
         // Whoever read the output has seen enough.
@@ -52,10 +60,11 @@ fn interruptible() -> io::Result<Arc<AtomicBool>> {
         .spawn(move || {
             for _ in signals.forever() {
                 if set.swap(true, Ordering::Relaxed) {
+                    live::leave();
                     target::terminate_children();
                     std::process::exit(INTERRUPTED_TWICE);
                 }
-                eprintln!("interrupted: writing what there is; once more ends at once");
+                live::say("interrupted: writing what there is; once more ends at once");
             }
         })?;
     Ok(flag)
@@ -76,6 +85,12 @@ fn execute_run(args: &RunArgs) -> io::Result<Exit> {
         writeln!(out)?;
     } else {
         report::print(&mut out, &finished.report, finished.folder.path())?;
+    }
+    if let Some(why) = &finished.unwritten {
+        eprintln!(
+            "strandline-bench: writing to {}: {why}; what is there is not complete",
+            finished.folder.path().display()
+        );
     }
     Ok(finished.exit)
 }

@@ -6,7 +6,9 @@ use crate::exit::Exit;
 use crate::histogram::Summary;
 use crate::report::{Folder, RunReport};
 use crate::run;
+use crate::statistics::{Answer, Comparison, PAIRS_MIN};
 use crate::units::{format_count, format_nanos};
+use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +68,12 @@ pub fn execute(args: &CompareArgs, interrupted: &Arc<AtomicBool>) -> io::Result<
         );
         return Ok(Exit::Invalid);
     }
-    print(&mut io::stdout().lock(), args, &reports)?;
+    let rows = rows(&reports);
+    print(&mut io::stdout().lock(), args, &reports, &rows)?;
+    std::fs::write(
+        folder.path().join("compare.json"),
+        serde_json::to_vec_pretty(&rows)?,
+    )?;
     if dropped > 0 {
         println!("{dropped} pairs dropped, in which the machine stalled during one side only");
     }
@@ -107,38 +114,6 @@ fn parse_side(options: &str) -> Result<RunArgs, String> {
     }
 }
 
-/// One figure of both sides.
-#[derive(Clone, Debug, PartialEq)]
-struct Compared {
-    a: f64,
-    b: f64,
-    /// The runs of the two sides overlap: their difference may be the machine's.
-    inconclusive: bool,
-}
-
-impl Compared {
-    /// `None` when a side has no such figure.
-    fn of(mut a: Vec<f64>, mut b: Vec<f64>) -> Option<Self> {
-        a.sort_by(f64::total_cmp);
-        b.sort_by(f64::total_cmp);
-        let overlap = a.first()? <= b.last()? && b.first()? <= a.last()?;
-        Some(Self {
-            a: median(&a),
-            b: median(&b),
-            inconclusive: overlap,
-        })
-    }
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[middle]
-    } else {
-        (sorted[middle - 1] + sorted[middle]) / 2.0
-    }
-}
-
 type Pick = fn(&RunReport) -> Option<f64>;
 
 /// The rows of the table: latencies in nanoseconds, then the rate.
@@ -166,7 +141,64 @@ const LATENCIES: [(&str, Pick); 7] = [
     }),
 ];
 
-fn print(out: &mut impl Write, args: &CompareArgs, reports: &[Vec<RunReport>; 2]) -> io::Result<()> {
+/// One figure of both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Row {
+    name: &'static str,
+    /// Nanoseconds, or records a second.
+    is_time: bool,
+    /// The medians of the runs.
+    a: Option<f64>,
+    b: Option<f64>,
+    comparison: Option<Comparison>,
+}
+
+impl Row {
+    fn of(name: &'static str, is_time: bool, pick: Pick, reports: &[Vec<RunReport>; 2]) -> Self {
+        let of = |side: usize| reports[side].iter().map(pick).collect::<Vec<Option<f64>>>();
+        let (a, b) = (of(0), of(1));
+        // A pair counts when both of its runs have the figure.
+        let (of_a, of_b): (Vec<f64>, Vec<f64>) = a.iter().zip(&b).filter_map(|(a, b)| a.zip(*b)).unzip();
+        Self {
+            name,
+            is_time,
+            a: median(a.into_iter().flatten().collect()),
+            b: median(b.into_iter().flatten().collect()),
+            comparison: Comparison::of(&of_a, &of_b),
+        }
+    }
+}
+
+fn rows(reports: &[Vec<RunReport>; 2]) -> Vec<Row> {
+    let times = LATENCIES
+        .iter()
+        .map(|(name, pick)| Row::of(name, true, *pick, reports));
+    times
+        .chain([Row::of(
+            "achieved",
+            false,
+            |report| report.rates.achieved,
+            reports,
+        )])
+        .collect()
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+fn print(
+    out: &mut impl Write,
+    args: &CompareArgs,
+    reports: &[Vec<RunReport>; 2],
+    rows: &[Row],
+) -> io::Result<()> {
     for (name, options, reports) in [("A", &args.a, &reports[0]), ("B", &args.b, &reports[1])] {
         let durability = reports.first().map_or("", |report| &report.target.durability);
         let invalid = reports.iter().filter(|report| !report.verdict.valid).count();
@@ -178,49 +210,59 @@ fn print(out: &mut impl Write, args: &CompareArgs, reports: &[Vec<RunReport>; 2]
     }
     writeln!(
         out,
-        "\n{:<18}{:>14}{:>14}{:>8}",
-        "medians of runs", "A", "B", "B/A"
+        "\n{:<18}{:>12}{:>12}{:>8}  {:<18}",
+        "medians of runs", "A", "B", "B/A", "95% interval"
     )?;
-    let figures = |pick: Pick| {
-        let of = |side: &Vec<RunReport>| side.iter().filter_map(pick).collect::<Vec<f64>>();
-        Compared::of(of(&reports[0]), of(&reports[1]))
-    };
-    for (name, pick) in LATENCIES {
-        row(out, name, figures(pick), |value| format_nanos(value as u64))?;
+    for row in rows {
+        let interval = row.comparison.map_or_else(String::new, |comparison| {
+            if comparison.high.is_finite() {
+                format!("{:.2} to {:.2}", comparison.low, comparison.high)
+            } else {
+                format!("needs {PAIRS_MIN} pairs")
+            }
+        });
+        let format = |value: Option<f64>| match value {
+            None => "none".to_owned(),
+            Some(value) if row.is_time => format_nanos(value as u64),
+            Some(value) => format!("{}/s", format_count(value.round() as u64)),
+        };
+        writeln!(
+            out,
+            "{:<18}{:>12}{:>12}{:>8}  {interval:<18}{}",
+            row.name,
+            format(row.a),
+            format(row.b),
+            row.comparison
+                .map_or_else(|| "-".to_owned(), |comparison| format!("{:.2}", comparison.ratio)),
+            row.comparison
+                .map_or_else(String::new, |comparison| answer(&comparison))
+        )?;
     }
-    row(
+    writeln!(
         out,
-        "achieved",
-        figures(|report| report.rates.achieved),
-        |value| format!("{}/s", format_count(value.round() as u64)),
+        "\nEach row holds with 95%; of {} rows of two equal sides one in {} or so is called different all the same.",
+        rows.len(),
+        20
     )
 }
 
-fn row(
-    out: &mut impl Write,
-    name: &str,
-    figures: Option<Compared>,
-    format: impl Fn(f64) -> String,
-) -> io::Result<()> {
-    let Some(Compared { a, b, inconclusive }) = figures else {
-        return writeln!(out, "{name:<18}{:>14}", "none");
-    };
-    let ratio = if a > 0.0 {
-        format!("{:.2}", b / a)
-    } else {
-        "-".to_owned()
-    };
-    let note = if inconclusive {
-        "  inconclusive: the runs overlap"
-    } else {
-        ""
-    };
-    writeln!(
-        out,
-        "{name:<18}{:>14}{:>14}{ratio:>8}{note}",
-        format(a),
-        format(b)
-    )
+/// What the interval says, in words.
+fn answer(comparison: &Comparison) -> String {
+    let percent = |ratio: f64| ((ratio - 1.0).abs() * 100.0).round();
+    match comparison.answer {
+        Answer::Same => "the same within 5%".to_owned(),
+        Answer::Inconclusive => "inconclusive".to_owned(),
+        Answer::Different if comparison.ratio > 1.0 => format!(
+            "B is higher by {} to {}%",
+            percent(comparison.low),
+            percent(comparison.high)
+        ),
+        Answer::Different => format!(
+            "B is lower by {} to {}%",
+            percent(comparison.high),
+            percent(comparison.low)
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -229,18 +271,15 @@ mod tests {
     use crate::histogram::Latencies;
 
     #[test]
-    fn medians_of_runs_and_overlap() {
-        let apart = Compared::of(vec![3.0, 1.0, 2.0], vec![5.0, 4.0, 6.0, 7.0]).unwrap();
-        assert_eq!(
-            apart,
-            Compared {
-                a: 2.0,
-                b: 5.5,
-                inconclusive: false
-            }
-        );
-        assert!(Compared::of(vec![1.0, 5.0], vec![4.0, 9.0]).unwrap().inconclusive);
-        assert_eq!(Compared::of(vec![], vec![1.0]), None);
+    fn medians_and_answers_in_words() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![5.0, 4.0, 6.0, 7.0]), Some(5.5));
+        assert_eq!(median(vec![]), None);
+        let said = |b: [f64; 4]| answer(&Comparison::of(&[10.0; 4], &b).unwrap());
+        assert_eq!(said([8.0; 4]), "B is lower by 20 to 20%");
+        assert_eq!(said([13.0; 4]), "B is higher by 30 to 30%");
+        assert_eq!(said([10.0; 4]), "the same within 5%");
+        assert_eq!(said([5.0, 20.0, 10.0, 12.0]), "inconclusive");
     }
 
     #[test]

@@ -59,7 +59,12 @@ pub fn create_filled(path: &Path, bytes: u64) -> io::Result<File> {
 
 /// Opens `path` for direct reads and writes.
 pub fn open_direct(path: &Path) -> io::Result<File> {
-    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+    open_direct_with(path, rustix::fs::OFlags::empty())
+}
+
+/// The same, with more flags.
+pub fn open_direct_with(path: &Path, flags: rustix::fs::OFlags) -> io::Result<File> {
+    let direct = (rustix::fs::OFlags::DIRECT | flags).bits() as i32;
     OpenOptions::new()
         .read(true)
         .write(true)

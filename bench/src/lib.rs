@@ -8,7 +8,7 @@
 //! - **A floor to compare with.** [`null_broker`] is the least that any durable broker must do; [`limits`] is what the machine can do.
 //!
 //! Map: [`run`] starts the target ([`target`]), one thread a sender ([`sender`]) and a consumer ([`consumer`]), and
-//! hands what they measured to [`report`]. [`client`] speaks the protocol, by the project's `strandline_wire`.
+//! hands what they measured to [`report`]; [`live`] shows it meanwhile. [`client`] speaks the protocol, by the project's `strandline_wire`.
 //!
 //! This crate never depends on the broker: it talks to it through sockets, and starts it as a child process.
 
@@ -25,6 +25,7 @@ pub mod hiccup;
 pub mod histogram;
 pub mod keys;
 pub mod limits;
+pub mod live;
 pub mod machine;
 pub mod merge;
 pub mod null_broker;
@@ -39,8 +40,10 @@ pub mod schedule;
 pub mod sender;
 pub mod series;
 pub mod sizes;
+pub mod statistics;
 pub mod sweep;
 pub mod target;
 pub mod units;
 pub mod verdict;
 pub mod verify;
+pub mod workload;

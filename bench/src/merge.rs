@@ -68,6 +68,7 @@ fn merged(runs: &[(RunReport, Log)], names: &[String]) -> Option<RunReport> {
     report.limits = None;
     report.calibration = None;
     report.read_back = None;
+    report.scenario = None;
     report.failed_conditions.clear();
     report.target.description = format!("{}; {} runs merged", first.target.description, runs.len());
     report.target.cpu_ns = None;

@@ -2,7 +2,7 @@
 //!
 //! A preset is nothing but options of `run`; what is typed after it counts more.
 
-use crate::openmessaging;
+use crate::{openmessaging, workload};
 use std::path::Path;
 
 /// A load with a name.
@@ -26,8 +26,12 @@ const OMB: &str = "OpenMessaging Benchmark, github.com/openmessaging/benchmark";
 const OMB_PUBLISHED: &str = "no figure comes with the workload";
 const OMB_HARDWARE: &str = "none named; its Kafka driver deploys 3 x i3en.6xlarge brokers";
 
+const OURS: &str = "this project";
+const OURS_PUBLISHED: &str = "no figure comes with it: what counts is the difference between its stretches";
+const OURS_HARDWARE: &str = "any";
+
 /// All presets.
-pub const PRESETS: [Preset; 14] = [
+pub const PRESETS: [Preset; 19] = [
     Preset {
         name: "default",
         summary: "half of the measured peak, with limits and calibration: what runs without arguments",
@@ -148,7 +152,7 @@ pub const PRESETS: [Preset; 14] = [
         name: "redpanda-625k",
         summary: "100 partitions, 1 KiB, 16 producers, 8 consumers, 625k/s, batch 128 KiB, linger 1 ms",
         source: "Redpanda, `The Kafka API is great; now let's make it fast!`, 2021, redpanda.com/blog/redpanda-faster-safer-than-kafka",
-        published: "18 workloads of up to 1,250k records/s of 1 KB, acks=all, flushed after every batch; the charts are in the post",
+        published: "18 workloads of up to 1,250k records/s of 1 KB, acks=all, flushed after every batch, against Kafka 2.7; the charts are in the post",
         hardware: "3 brokers, as the post lists them, replication factor 3",
         options: &[
             "--partitions=100",
@@ -196,7 +200,7 @@ pub const PRESETS: [Preset; 14] = [
         name: "linkedin-2014",
         summary: "6 partitions, 100 B, one producer, acks 1, as fast as it goes (closed loop)",
         source: "J. Kreps, `Benchmarking Apache Kafka: 2 Million Writes Per Second (On Three Cheap Machines)`, LinkedIn, 2014",
-        published: "one producer: 821,557 records/s (78.3 MB/s) without replication, 421,823 (40.2 MB/s) with three synchronous replicas",
+        published: "one producer: 821,557 records/s (78.3 MB/s) without replication, 786,980 (75.1 MB/s) with three asynchronous replicas",
         hardware: "3 x six cores at 2.5 GHz, six 7200 rpm disks, 32 GB, 1 Gbit/s",
         options: &[
             "--partitions=6",
@@ -240,6 +244,73 @@ pub const PRESETS: [Preset; 14] = [
             "--name=iggy-std",
         ],
     },
+    Preset {
+        name: "scenario-backlog",
+        summary: "consumers stop reading for ten seconds while the load goes on: the backlog, its drain, and what it costs producers",
+        source: OURS,
+        published: OURS_PUBLISHED,
+        hardware: OURS_HARDWARE,
+        options: &[
+            "--rate=20k",
+            "--duration=28s",
+            "--pause-consumers=6s..16s",
+            "--name=scenario-backlog",
+        ],
+    },
+    Preset {
+        name: "scenario-slow-consumer",
+        summary: "a consumer that takes three quarters of what is sent: does it slow anybody else down",
+        source: OURS,
+        published: OURS_PUBLISHED,
+        hardware: OURS_HARDWARE,
+        options: &[
+            "--rate=20k",
+            "--duration=18s",
+            "--consumer-rate=15k",
+            "--name=scenario-slow-consumer",
+        ],
+    },
+    Preset {
+        name: "scenario-rebalance",
+        summary: "a group of four, one of whose members leaves and joins again every four seconds under load",
+        source: OURS,
+        published: OURS_PUBLISHED,
+        hardware: OURS_HARDWARE,
+        options: &[
+            "--rate=10k",
+            "--duration=18s",
+            "--groups=1",
+            "--group-members=4",
+            "--rebalance-every=4s",
+            "--name=scenario-rebalance",
+        ],
+    },
+    Preset {
+        name: "scenario-kill",
+        summary: "the broker is killed under load and comes back on its data: how long nothing is acknowledged, and is anything lost",
+        source: OURS,
+        published: OURS_PUBLISHED,
+        hardware: OURS_HARDWARE,
+        options: &[
+            "--rate=5k",
+            "--duration=18s",
+            "--kill-at=8s",
+            "--name=scenario-kill",
+        ],
+    },
+    Preset {
+        name: "scenario-partitions",
+        summary: "1,000 partitions that are all busy at 10k/s",
+        source: OURS,
+        published: "perf/partitions.md of this repository",
+        hardware: OURS_HARDWARE,
+        options: &[
+            "--partitions=1000",
+            "--rate=10k",
+            "--duration=18s",
+            "--name=scenario-partitions",
+        ],
+    },
 ];
 
 /// The options that `load` stands for: a preset's name, or a file. The error is a sentence.
@@ -257,10 +328,11 @@ pub fn options(load: &str) -> Result<Vec<String>, String> {
             let text = std::fs::read_to_string(path).map_err(|error| format!("{load}: {error}"))?;
             openmessaging::options(&text).map_err(|error| format!("{load}: {error}"))
         }
+        Some("workload") => workload::options(path).map_err(|error| format!("{load}: {error}")),
         _ => {
             let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
             Err(format!(
-                "`{load}` is no preset, no FILE.toml and no workload FILE.yaml; the presets are {}",
+                "`{load}` is no preset, no FILE.toml, no FILE.yaml and no FILE.workload; the presets are {}",
                 names.join(", ")
             ))
         }

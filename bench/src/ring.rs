@@ -10,6 +10,7 @@ use io_uring::{IoUring, opcode, types};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 /// `user_data` of the write in a linked pair.
 const WRITE: u64 = 0;
@@ -109,6 +110,64 @@ impl Ring {
         })
     }
 
+    /// Writes `block` `count` times, `depth` of them in flight, each at what `place` says; with `flush` each is linked with a flush of the
+    /// file and done when that is. `done` is told how long each took.
+    pub fn commit_at_depth(
+        &mut self,
+        file: &File,
+        block: &AlignedBuffer,
+        (count, depth): (u64, usize),
+        flush: bool,
+        place: impl Fn(u64) -> u64,
+        mut done: impl FnMut(Duration),
+    ) -> io::Result<()> {
+        let fd = types::Fd(file.as_raw_fd());
+        let bytes = block.bytes();
+        let mut free: Vec<usize> = (0..depth).collect();
+        let mut began = vec![Instant::now(); depth];
+        let mut outcome = Ok(());
+        let mut started = 0;
+        while free.len() < depth || (started < count && outcome.is_ok()) {
+            while started < count && outcome.is_ok() {
+                let Some(slot) = free.pop() else { break };
+                began[slot] = Instant::now();
+                let user_data = 2 * slot as u64;
+                let mut write = opcode::Write::new(fd, bytes.as_ptr(), bytes.len() as u32)
+                    .offset(place(started))
+                    .build()
+                    .user_data(user_data + WRITE);
+                if flush {
+                    write = write.flags(Flags::IO_LINK);
+                }
+                // SAFETY: file and block are borrowed until this function returns, and it returns only when every slot is free again, which
+                // takes the last completion of what was started in it.
+                unsafe { self.push(&write) };
+                if flush {
+                    let flush = opcode::Fsync::new(fd)
+                        .flags(types::FsyncFlags::DATASYNC)
+                        .build()
+                        .user_data(user_data + FLUSH);
+                    // SAFETY: a flush has no buffer; `fd` is open as above.
+                    unsafe { self.push(&flush) };
+                }
+                started += 1;
+            }
+            self.wait(1, |user_data, result| {
+                let (slot, kind) = ((user_data / 2) as usize, user_data % 2);
+                let expected = if kind == WRITE { bytes.len() } else { 0 };
+                if outcome.is_ok() {
+                    outcome = check(result, expected);
+                }
+                // The flush of a pair completes last, cancelled or not.
+                if kind == FLUSH || !flush {
+                    done(began[slot].elapsed());
+                    free.push(slot);
+                }
+            });
+        }
+        outcome
+    }
+
     /// Runs `count` operations of `bytes` each, `depth` in flight. `operation` builds entries on memory that its caller borrows for the
     /// whole call.
     fn pipeline(
@@ -197,6 +256,39 @@ mod tests {
         assert_eq!(all.len(), 4 * PAGE);
         assert!(all[PAGE..2 * PAGE].iter().all(|&byte| byte == 7));
         assert!(all[..PAGE].iter().chain(&all[2 * PAGE..]).all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn commits_in_flight_all_arrive_and_errors_are_told() {
+        let directory = crate::direct_io::test_directory();
+        let path = directory.path().join("file");
+        let file = create_filled(&path, 32 * PAGE as u64).unwrap();
+        let mut ring = Ring::new(16).unwrap();
+        let mut block = AlignedBuffer::zeroed(PAGE);
+        block.bytes_mut().fill(9);
+        for flush in [true, false] {
+            let mut done = 0;
+            ring.commit_at_depth(
+                &file,
+                &block,
+                (16, 4),
+                flush,
+                |n| 2 * n * PAGE as u64,
+                |_| done += 1,
+            )
+            .unwrap();
+            assert_eq!(done, 16);
+        }
+        let all = std::fs::read(&path).unwrap();
+        for (page, bytes) in all.chunks(PAGE).enumerate() {
+            let expected = if page % 2 == 0 { 9 } else { 0 };
+            assert!(bytes.iter().all(|&byte| byte == expected), "page {page}");
+        }
+        let readable = File::open(&path).unwrap();
+        for flush in [true, false] {
+            let refused = ring.commit_at_depth(&readable, &block, (16, 4), flush, |_| 0, |_| ());
+            assert!(refused.is_err(), "a file that cannot be written");
+        }
     }
 
     #[test]

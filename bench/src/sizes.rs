@@ -5,7 +5,7 @@ use crate::units::parse_bytes;
 use std::fmt;
 
 /// No record is larger: it would fit no request.
-const RECORD_BYTES_MAX: usize = 64 << 20;
+pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// The sizes of values, in bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,13 @@ pub enum Sizes {
     },
     /// Some sizes, each with its weight.
     Weighted(Vec<(usize, f64)>),
+    /// Each record has the size that was captured.
+    Captured {
+        /// The mean of all.
+        mean: f64,
+        /// The largest.
+        max: usize,
+    },
 }
 
 impl Sizes {
@@ -65,6 +72,7 @@ impl Sizes {
                     .sum::<f64>()
                     / weights
             }
+            Self::Captured { mean, .. } => *mean,
         }
     }
 
@@ -72,7 +80,7 @@ impl Sizes {
     pub fn max(&self) -> usize {
         match self {
             Self::Fixed(size) => *size,
-            Self::Uniform { max, .. } => *max,
+            Self::Uniform { max, .. } | Self::Captured { max, .. } => *max,
             Self::Weighted(sizes) => sizes.iter().map(|(size, _)| *size).max().unwrap_or(HEADER_BYTES),
         }
     }
@@ -94,6 +102,8 @@ impl Sizes {
                 }
                 sizes.last().map_or(HEADER_BYTES, |(size, _)| *size)
             }
+            // For what is not replayed: the same bytes in all.
+            Self::Captured { mean, .. } => mean.round() as usize,
         }
     }
 }
@@ -109,6 +119,9 @@ impl fmt::Display for Sizes {
                     .map(|(size, weight)| format!("{size} B ({weight})"))
                     .collect();
                 out.write_str(&parts.join(", "))
+            }
+            Self::Captured { mean, max } => {
+                write!(out, "{mean:.0} B in the mean, {max} B at most, as captured")
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::cli::{RunArgs, SweepArgs};
 use crate::exit::Exit;
 use crate::fail_if::Metric;
 use crate::histogram::Summary;
+use crate::live::Live;
 use crate::machine::Machine;
 use crate::report::{Folder, RunReport, sweep_page};
 use crate::run::{self, RunError};
@@ -168,6 +169,7 @@ pub fn execute(args: &SweepArgs, interrupted: &Arc<AtomicBool>) -> io::Result<Ex
 /// Runs a sweep.
 pub fn sweep(args: &SweepArgs, interrupted: &Arc<AtomicBool>) -> Result<(SweepReport, Folder), RunError> {
     args.run.check().map_err(RunError::Usage)?;
+    run::build_broker(&args.run)?;
     let folder = Folder::create(args.run.output.as_deref(), &args.run.name)
         .map_err(RunError::io("the results' folder"))?;
     let child = run::start_broker(&args.run, &folder)?;
@@ -192,7 +194,7 @@ pub fn sweep(args: &SweepArgs, interrupted: &Arc<AtomicBool>) -> Result<(SweepRe
         last: None,
     };
     let result = sweep.run();
-    if let Some(child) = child
+    if let Some(mut child) = child
         && let Err(error) = child.stop()
     {
         eprintln!("removing the broker's data: {error}");
@@ -216,7 +218,8 @@ impl Sweep<'_> {
         let mut peak = None;
         let rates: Vec<f64> = if self.args.rates.is_empty() {
             let bootstrap = self.base.bootstrap_server.clone().unwrap_or_default();
-            let found = run::find_peak(&self.base, &bootstrap, &self.folder, self.interrupted)?;
+            let live = Live::start(&self.base, &[]);
+            let found = run::find_peak(&self.base, &bootstrap, &self.folder, self.interrupted, &live)?;
             peak = Some(found);
             self.say(format_args!(
                 "peak      {} records/s in a closed loop",

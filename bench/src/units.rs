@@ -142,6 +142,20 @@ pub fn format_byte_rate(bytes_per_second: f64) -> String {
     )
 }
 
+/// `870.4 MB/s`: where figures stand below each other, in one unit.
+pub fn format_megabytes(bytes_per_second: f64) -> String {
+    format!("{:.1} MB/s", bytes_per_second / 1e6)
+}
+
+/// How long batches linger, in words.
+pub fn format_linger(nanos: u64) -> String {
+    if nanos == 0 {
+        "no linger".to_owned()
+    } else {
+        format!("linger {}", format_nanos(nanos))
+    }
+}
+
 /// A latency with three significant digits and a unit that keeps it readable: `164 µs`, `8.90 ms`, `1.20 s`.
 pub fn format_nanos(nanos: u64) -> String {
     let value = nanos as f64;

@@ -104,6 +104,50 @@ fn open_and_closed_loop_see_different_brokers() {
     );
 }
 
+/// The heart of it, percentile by percentile. 1,000 records a second for four seconds, a stall of one: 1,000 of 4,000 wait, evenly between
+/// a second and nothing, so at the quantile `q` above 0.75 it is a second less what is due in the rest: `1 - (1 - q) * 4` seconds.
+#[test]
+fn percentiles_are_those_of_arithmetic_and_a_closed_loop_has_others() {
+    let stall = Duration::from_secs(1);
+    let (seconds, quantiles) = (4.0, [0.90, 0.99, 0.999]);
+    let analytic = quantiles.map(|quantile| stall.as_secs_f64() - (1.0 - quantile) * seconds);
+    let stalled = broker(Some(Pause {
+        after_records: 2000,
+        duration: stall,
+    }));
+    let open = finish(&stalled, "--rate 1k --warm-up 0 --duration 4s --partitions 1").report;
+    let response = open.latency.response.unwrap();
+    let seen = [response.p90_ns, response.p99_ns, response.p999_ns].map(|nanos| nanos as f64 / 1e9);
+    // A machine that wakes its threads late can only add, and the run knows by how much it does.
+    let late = open.hiccups.unwrap().max_ns as f64 / 1e9;
+    for (quantile, (analytic, seen)) in quantiles.into_iter().zip(analytic.into_iter().zip(seen)) {
+        assert!(seen >= analytic * 0.99, "{quantile}: {seen} for {analytic}");
+        assert!(
+            seen <= analytic * 1.05 + 2.0 * late + 0.05,
+            "{quantile}: {seen} for {analytic}, the machine being up to {late} s late"
+        );
+    }
+    assert_eq!(response.count, 4000);
+
+    let stalled = broker(Some(Pause {
+        after_records: 2000,
+        duration: stall,
+    }));
+    let closed = finish(
+        &stalled,
+        "--rate max --warm-up 0 --num-records 4000 --partitions 1 --batch 1100 --window 1",
+    )
+    .report;
+    let response = closed.latency.response.unwrap();
+    assert!(
+        response.max_ns as f64 / 1e9 >= 0.99,
+        "one sample saw it: {response:?}"
+    );
+    // The same stall, the same number of samples: all but one of them never happened.
+    assert!(response.p99_ns as f64 / 1e9 < analytic[1] / 2.0, "{response:?}");
+    assert!(response.p999_ns as f64 / 1e9 < analytic[2] / 2.0, "{response:?}");
+}
+
 #[test]
 fn a_broker_that_goes_away_leaves_partial_results_and_is_told() {
     let broker = broker(None);
@@ -129,6 +173,53 @@ fn a_broker_that_goes_away_leaves_partial_results_and_is_told() {
     );
     assert!(report.tool.connections_lost > 0);
     assert!(output.path().join("run.json").is_file());
+}
+
+/// A broker that hangs: who interrupts the run then has its results soon, and is told what is missing from them.
+#[test]
+fn a_broker_that_stops_answering_and_an_interrupt_leave_partial_results() {
+    let stalled = broker(Some(Pause {
+        after_records: 200,
+        duration: Duration::from_secs(20),
+    }));
+    let output = tempfile::tempdir().unwrap();
+    let args = args(
+        &stalled,
+        &output,
+        &format!("--rate 1k --warm-up 0 --duration 1h {ONE_BY_ONE}"),
+    );
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    let running = std::thread::spawn(move || run(&args, &flag));
+    // The record behind the 200th is the one that the stall holds.
+    while stalled.records() <= 200 {
+        std::thread::yield_now();
+    }
+    interrupted.store(true, Ordering::Relaxed);
+    let finished = running.join().unwrap().unwrap();
+    let report = &finished.report;
+    assert_eq!(finished.exit, Exit::Invalid);
+    assert!(
+        report
+            .verdict
+            .reasons
+            .iter()
+            .any(|reason| reason.contains("interrupted"))
+    );
+    assert!(
+        report.records.acknowledged > 0 && report.records.not_acknowledged > 0,
+        "{:?}",
+        report.records
+    );
+    assert!(
+        report
+            .errors
+            .keys()
+            .any(|error| error.contains("no answer in time")),
+        "{:?}",
+        report.errors
+    );
+    assert!(output.path().join("report.html").is_file());
 }
 
 #[test]

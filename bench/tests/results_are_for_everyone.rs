@@ -12,11 +12,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use strandline_bench::cli::{self, Command as Cli};
-use strandline_bench::limits::{DurableCommit, Figure, Limits};
+use strandline_bench::limits::{DepthPoint, DurableCommit, Durably, Figure, Limits, Place};
 use strandline_bench::null_broker::{NullBroker, NullBrokerOptions};
 use strandline_bench::report::{
-    AgainstLimit, Calibration, Floor, GroupFacts, LimitFacts, ReadBack, RunReport, SCHEMA_VERSION, load,
-    write_report,
+    AgainstLimit, Backlog, Calibration, Event, Floor, GroupFacts, LimitFacts, ReadBack, Recovery, RunReport,
+    SCHEMA_VERSION, ScenarioFacts, Stretch, load, write_report,
 };
 use strandline_bench::run::{Finished, run};
 
@@ -75,6 +75,17 @@ fn full(finished: &Finished) -> RunReport {
             crc32c: figure,
             xxh3: figure,
             clock_read_ns: figure,
+            cache_line_hop_ns: Some(figure),
+            wake_up_hop_ns: Some(figure),
+            depths: vec![DepthPoint {
+                durably: Durably::Dsync,
+                place: Place::Filled,
+                bytes: 4096,
+                depth: 4,
+                p50_ns: 1,
+                p99_ns: 2,
+                commits_per_second: figure,
+            }],
         },
         against: vec![AgainstLimit {
             what: "x".to_owned(),
@@ -106,7 +117,33 @@ fn full(finished: &Finished) -> RunReport {
         name: "g".to_owned(),
         members: 1,
         joins: 1,
+        longest_pause_ns: 1,
         verification: report.verification.clone().unwrap(),
+    });
+    report.scenario = Some(ScenarioFacts {
+        events: vec![Event {
+            at_seconds: 1.0,
+            what: "consumers stop reading".to_owned(),
+        }],
+        stretches: vec![Stretch {
+            after: "a <b>".to_owned(),
+            from_seconds: 0.5,
+            to_seconds: 1.0,
+            response: report.latency.response,
+            end_to_end: report.latency.end_to_end,
+        }],
+        backlog: Some(Backlog {
+            most_records: 9,
+            records_at_resume: 8,
+            drain_seconds: Some(0.5),
+            drain_records_per_second: Some(16.0),
+        }),
+        recovery: Some(Recovery {
+            killed_at_seconds: 1.0,
+            ready_after_seconds: 0.5,
+            unavailable_ns: 1,
+            not_acknowledged: 1,
+        }),
     });
     report.errors.insert("NOT_LEADER".to_owned(), 3);
     report.verdict.reasons.push("x".to_owned());
@@ -179,6 +216,9 @@ fn the_schema_has_a_version_and_the_charts_show_the_run() {
         &report.machine.kernel,
         "NOT_LEADER",
         "times what was achieved",
+        "drained in 0.50 s at 16 records/s",
+        "ready after 0.50 s",
+        "<figure id=\"backlog-over-time\">",
     ] {
         assert!(page.contains(text), "{text}");
     }

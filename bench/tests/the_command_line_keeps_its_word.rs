@@ -105,6 +105,38 @@ fn what_cannot_run_exits_1_with_the_remedy() {
     );
 }
 
+/// The results do not fit: the figures are printed all the same, and it is said that the files are not whole.
+#[test]
+fn a_full_disk_for_results_keeps_the_figures() {
+    let folder = folder();
+    let run = path(folder.path(), "run");
+    // A limit on the size of files stands for the disk; without the signal a write beyond it fails as one on a full disk does.
+    let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_strandline-bench")])
+        .args([
+            "run",
+            "--broker",
+            "null",
+            "--rate",
+            "1k",
+            "--num-records",
+            "200",
+            "--quiet",
+        ])
+        .args(["--partitions", "100", "--output", &run])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", error(&output));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(text.contains("VALID") && text.contains("response"), "{text}");
+    let error = error(&output);
+    assert!(
+        error.contains("not complete") && error.contains("large"),
+        "{error}"
+    );
+}
+
 #[test]
 fn memory_is_no_disk() {
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -106,6 +106,73 @@ fn a_rate_within_reach_holds_in_every_second() {
     );
 }
 
+/// Whatever the rate, as long as it is within reach: what was sent is what was asked for, to a thousandth, and so is what the broker counts.
+#[test]
+fn rates_are_kept_to_a_thousandth() {
+    for (rate, asked, seconds) in [("125", 125.0, 4.0), ("3k", 3000.0, 2.0), ("2MB/s", 20_000.0, 2.0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = broker(None);
+        let options = format!(
+            "--rate {rate} --record-size 100 --warm-up 0 --duration {seconds}s --partitions 5 --producers 2"
+        );
+        let finished = finish(&broker, folder.path(), &options);
+        let report = &finished.report;
+        assert_eq!(finished.exit, Exit::Ok, "{rate}: {:?}", report.verdict);
+        let rates = [
+            report.rates.offered.unwrap(),
+            report.rates.achieved.unwrap(),
+            broker.records() as f64 / seconds,
+        ];
+        for of in rates {
+            assert!((of / asked - 1.0).abs() <= 0.001, "{rate}: {rates:?}");
+        }
+    }
+}
+
+/// The tool is starved: it gets the processor for 5 of every 100 ms. With room in its window it falls behind, and says that it did.
+#[test]
+fn a_starved_sender_is_invalid_and_blames_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(None);
+    let bootstrap = broker.addresses()[0].to_string();
+    let output = folder.path().join("run");
+    let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_strandline-bench"))
+        .args(["run", "-b", &bootstrap, "--rate", "300k", "--record-size", "100"])
+        .args([
+            "--warm-up",
+            "0",
+            "--duration",
+            "4s",
+            "--window",
+            "1000",
+            "--no-verify",
+            "--quiet",
+        ])
+        .arg("--output")
+        .arg(&output)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = rustix::process::Pid::from_child(&tool);
+    let signal = |signal| rustix::process::kill_process(pid, signal).unwrap();
+    while broker.records() == 0 {
+        std::thread::yield_now();
+    }
+    // A stopped process cannot have ended, and one that has not been waited for keeps its id.
+    let starved = std::time::Instant::now();
+    while starved.elapsed() < Duration::from_millis(4_500) {
+        signal(rustix::process::Signal::STOP);
+        std::thread::sleep(Duration::from_millis(95));
+        signal(rustix::process::Signal::CONT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(tool.wait().unwrap().code(), Some(3));
+    let report = strandline_bench::report::load(&output).unwrap();
+    let reasons = report.verdict.reasons.join("; ");
+    assert!(reasons.contains("the TOOL was the bottleneck"), "{reasons}");
+    assert!(!reasons.contains("BROKER"), "{reasons}");
+}
+
 /// A stall within the warm-up stays there: no record of it is counted, none of the measured part is missing, and its percentiles know
 /// nothing of it.
 #[test]

@@ -42,6 +42,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Write the result of a run in another form.
     Export(ExportArgs),
+    /// Capture traffic, to replay it by `run FILE.workload`.
+    Workload(WorkloadArgs),
     /// List the presets, and the results of this folder.
     List(ListArgs),
 }
@@ -99,7 +101,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     pub b: String,
     /// How many pairs of runs.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pairs: u32,
     /// The folder for the results of all runs. [default: results/TIME-compare]
     #[arg(long, value_name = "DIR")]
@@ -155,6 +157,54 @@ pub struct ExportArgs {
     /// The file to write. [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// Options of `workload`.
+#[derive(Args, Clone, Debug)]
+pub struct WorkloadArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: WorkloadCommand,
+}
+
+/// What can be done with captured traffic.
+#[derive(Clone, Debug, Subcommand)]
+pub enum WorkloadCommand {
+    /// Read a topic from its end and write down times, sizes, partitions and which keys are the same; no payloads, no keys.
+    Capture(CaptureArgs),
+    /// Print what a workload holds.
+    Show(WorkloadShowArgs),
+}
+
+/// Options of `workload capture`.
+#[derive(Args, Clone, Debug)]
+pub struct CaptureArgs {
+    /// A running broker (HOST:PORT, several by commas).
+    #[arg(short = 'b', long, value_name = "HOST:PORT")]
+    pub bootstrap_server: String,
+    /// Client properties, as for `run`.
+    #[arg(long, value_name = "FILE")]
+    pub command_config: Option<PathBuf>,
+    /// The topic.
+    #[arg(long)]
+    pub topic: String,
+    /// How long.
+    #[arg(long = "for", value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
+    pub duration: Duration,
+    /// Stop after so many records.
+    #[arg(long)]
+    pub num_records: Option<u64>,
+    /// The file to write. [default: TOPIC.workload]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `workload show`.
+#[derive(Args, Clone, Debug)]
+pub struct WorkloadShowArgs {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 /// Options of `list`.

@@ -1,6 +1,7 @@
 //! Options of `run`.
 
 use crate::clock::Nanos;
+use crate::consumer::GroupProtocol;
 use crate::exit;
 use crate::fail_if::FailIf;
 use crate::keys::Keys;
@@ -8,9 +9,11 @@ use crate::schedule::RateSpec;
 use crate::series::Phases;
 use crate::sizes::Sizes;
 use crate::target::ChildKind;
-use crate::units::{parse_bytes, parse_duration};
+use crate::units::{Quantity, parse_bytes, parse_duration, parse_quantity};
+use crate::workload::Workload;
 use clap::Args;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use strandline_wire::batch::Codec;
 
@@ -19,6 +22,9 @@ const BATCH_BYTES: std::ops::RangeInclusive<usize> = 64..=64 << 20;
 
 /// Batches of a producer id that a broker tells apart (KIP-98).
 const IDEMPOTENT_WINDOW_MAX: u16 = 5;
+
+/// How captured traffic may be stretched or pressed.
+const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 /// How long runs last unless told.
 const DURATION: Duration = Duration::from_secs(10);
@@ -31,7 +37,7 @@ const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
 #[derive(Args, Clone, Debug)]
 #[command(after_help = exit::HELP, args_override_self = true)]
 pub struct RunArgs {
-    /// A preset (see `list`), a FILE.toml with options of `run` as its keys, a workload of the OpenMessaging Benchmark (FILE.yaml), or nothing.
+    /// A preset (see `list`), a FILE.toml with options of `run` as its keys, a workload of the OpenMessaging Benchmark (FILE.yaml), captured traffic (FILE.workload), or nothing.
     #[arg(value_name = "PRESET|FILE")]
     pub load: Option<String>,
     /// A running broker (HOST:PORT, several by commas); without it one is started for the run.
@@ -52,6 +58,15 @@ pub struct RunArgs {
     /// The offered rate: 10k, 500MiB/s, 10k,50MiB/s (the lower one), poisson:10k, ramp:0..1M/5m, step:1k/10s..2k, 50% (of a peak measured first), or max (closed loop).
     #[arg(long, default_value = "10k", value_parser = RateSpec::parse)]
     pub rate: RateSpec,
+    /// Captured traffic to replay, as `workload capture` wrote it: times, sizes, keys and partitions are its own.
+    #[arg(long, value_name = "FILE")]
+    pub workload: Option<PathBuf>,
+    /// Replay it so many times as fast as it came.
+    #[arg(long, value_name = "FACTOR")]
+    pub scale: Option<f64>,
+    /// The same in memory.
+    #[arg(skip)]
+    pub captured: Option<Arc<Workload>>,
     /// Begin the schedule then, so that several hosts begin together: 2026-12-31T12:00:00Z, or +30s.
     #[arg(long, value_name = "TIME", value_parser = parse_start)]
     pub start_at: Option<SystemTime>,
@@ -100,7 +115,7 @@ pub struct RunArgs {
     /// Consumers that read along, outside of groups; 0 reads the topic back afterwards. [default: 1; 0 for --rate max or with --groups]
     #[arg(long)]
     pub consumers: Option<usize>,
-    /// So many consumer groups (classic protocol), each of which reads everything; commits every second.
+    /// So many consumer groups, each of which reads everything; commits every second.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub groups: u16,
     /// Members of each group.
@@ -109,6 +124,24 @@ pub struct RunArgs {
     /// Consumers that share the partitions when the topic is read back.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub readers: u16,
+    /// The protocol of the groups: classic, or consumer (KIP-848), whose members are assigned by the broker.
+    #[arg(long, value_enum, default_value = "classic")]
+    pub group_protocol: GroupProtocol,
+    /// Consumers read nothing from then to then, in seconds of the schedule: 5s..15s. A backlog builds up and is drained.
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
+    pub pause_consumers: Option<(Duration, Duration)>,
+    /// Each consumer that reads along takes at most so many records a second.
+    #[arg(long, value_name = "RATE", value_parser = parse_consumer_rate)]
+    pub consumer_rate: Option<f64>,
+    /// So often a member of each group leaves and joins again, each in its turn.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub rebalance_every: Option<Duration>,
+    /// Kill the broker that was started (SIGKILL) at this time of the schedule, and start it again on its data.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "bootstrap_server")]
+    pub kill_at: Option<Duration>,
+    /// How long it stays dead.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0", requires = "kill_at")]
+    pub restart_after: Duration,
     /// Do not read anything: no end-to-end latency, no verification.
     #[arg(long)]
     pub no_verify: bool,
@@ -136,7 +169,10 @@ pub struct RunArgs {
     /// Print the result as JSON on stdout.
     #[arg(long)]
     pub json: bool,
-    /// No progress lines.
+    /// Plain lines of progress, also in a terminal.
+    #[arg(long)]
+    pub no_tui: bool,
+    /// No progress at all.
     #[arg(long)]
     pub quiet: bool,
     /// Seed of payloads and Poisson arrivals.
@@ -222,7 +258,94 @@ impl RunArgs {
         if !self.linger_ms.is_finite() || self.linger_ms < 0.0 {
             return Err("--linger-ms is a time, 0 or more".to_owned());
         }
+        if (self.rate == RateSpec::Captured) != self.workload.is_some() {
+            return Err(
+                "a captured workload has its own times: leave --rate out, and change them by --scale"
+                    .to_owned(),
+            );
+        }
+        if self.workload.is_some()
+            && (self.num_records.is_some() || self.topics > 1 || self.keys != Keys::None)
+        {
+            return Err(
+                "a captured workload has its own records, keys and topic: --num-records, --keys and --topics are not for it"
+                    .to_owned(),
+            );
+        }
+        self.check_scenario()?;
+        if self.scale.is_some() && self.workload.is_none() {
+            return Err("--scale is for a captured workload".to_owned());
+        }
+        if self.scale.is_some_and(|scale| !SCALES.contains(&scale)) {
+            return Err("--scale is a factor, 0.001 to 1000".to_owned());
+        }
         Ok(())
+    }
+
+    fn check_scenario(&self) -> Result<(), String> {
+        let end = Duration::from_nanos(self.phases().end);
+        if let Some((from, to)) = self.pause_consumers
+            && (from >= to || to > end)
+        {
+            return Err(
+                "--pause-consumers is a stretch of the schedule, FROM before TO and TO before its end"
+                    .to_owned(),
+            );
+        }
+        if (self.pause_consumers.is_some() || self.consumer_rate.is_some()) && self.consumers() == 0 {
+            return Err("--pause-consumers and --consumer-rate need --consumers that read along".to_owned());
+        }
+        if let Some(every) = self.rebalance_every {
+            if self.groups == 0 || self.group_members < 2 {
+                return Err("--rebalance-every needs --groups with two --group-members or more".to_owned());
+            }
+            if every.is_zero() {
+                return Err("--rebalance-every 0 is never and always".to_owned());
+            }
+        }
+        if let Some(at) = self.kill_at {
+            if self.broker != ChildKind::Strandline {
+                return Err(
+                    "--kill-at: the reference broker keeps nothing that it could come back with".to_owned(),
+                );
+            }
+            if at + self.restart_after >= end {
+                return Err("--kill-at: the broker is to be back before the schedule ends".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// How many times as fast as it came captured traffic is replayed.
+    pub fn scale(&self) -> f64 {
+        self.scale.unwrap_or(1.0)
+    }
+
+    /// The same with its captured traffic in memory, whose length and sizes it takes. The error is a sentence.
+    pub fn resolved(&self) -> Result<Self, String> {
+        let (Some(path), None) = (&self.workload, &self.captured) else {
+            return Ok(self.clone());
+        };
+        let workload = Workload::load(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let all = workload.duration(self.scale());
+        if all.is_zero() || workload.header().records == 0 {
+            return Err(format!("{}: there is nothing in it to replay", path.display()));
+        }
+        if self.partitions != workload.header().partitions {
+            return Err(format!(
+                "{}: it is of {} partitions, and --partitions says {}",
+                path.display(),
+                workload.header().partitions,
+                self.partitions
+            ));
+        }
+        Ok(Self {
+            duration: Some(self.duration.map_or(all, |asked| asked.min(all))),
+            warm_up: Some(self.warm_up.unwrap_or(Duration::ZERO)),
+            record_size: workload.sizes(),
+            captured: Some(workload),
+            ..self.clone()
+        })
     }
 }
 
@@ -253,6 +376,22 @@ fn parse_acks(text: &str) -> Result<i16, String> {
         "1" => Ok(1),
         "all" | "-1" => Ok(-1),
         _ => Err("acks is 0, 1 or all".to_owned()),
+    }
+}
+
+fn parse_window(text: &str) -> Result<(Duration, Duration), String> {
+    let (from, to) = text
+        .split_once("..")
+        .ok_or_else(|| format!("`{text}`: a stretch of time is written FROM..TO, as in 5s..15s"))?;
+    Ok((parse_duration(from)?, parse_duration(to)?))
+}
+
+fn parse_consumer_rate(text: &str) -> Result<f64, String> {
+    match parse_quantity(text)? {
+        Quantity::Records(rate) if rate > 0.0 => Ok(rate),
+        _ => Err(format!(
+            "`{text}`: a consumer takes so many records a second, more than 0"
+        )),
     }
 }
 

@@ -19,7 +19,7 @@ use strandline_wire::messages::{
     InitProducerIdResponse, ListOffsetsResponse, MetadataResponse, ProducerId, TopicName,
 };
 use strandline_wire::protocol::StrBytes;
-use strandline_wire::{ApiKey, ErrorCode};
+use strandline_wire::{ApiKey, ErrorCode, Uuid};
 
 /// How long a new topic may take until every partition has a leader that answers.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,6 +38,8 @@ const RESOURCE_TOPIC: i8 = 2;
 pub struct TopicLayout {
     /// The topics.
     pub topics: Vec<String>,
+    /// Their ids; zero where the broker does not tell.
+    pub topic_ids: Vec<Uuid>,
     /// Partitions of each.
     pub each: i32,
     /// The address of every broker that leads a partition, and the partitions it leads.
@@ -189,6 +191,11 @@ impl Cluster {
         Ok(())
     }
 
+    /// Where the partitions of a topic are led that is there already.
+    pub fn existing_topic(&mut self, topic: &str) -> Result<TopicLayout, ClientError> {
+        self.layout(&[topic.to_owned()])?.map_err(ClientError::NotReady)
+    }
+
     /// Waits until every partition of `topics` has a leader.
     pub fn wait_for_leaders(&mut self, topics: &[String]) -> Result<TopicLayout, ClientError> {
         let deadline = Instant::now() + READY_TIMEOUT;
@@ -240,6 +247,7 @@ impl Cluster {
                     topics[0], layout.each
                 )));
             }
+            layout.topic_ids.push(described.topic_id);
             for partition in &described.partitions {
                 let leader = answer
                     .brokers
@@ -264,10 +272,19 @@ impl Cluster {
 
     /// The log end offset of every partition, asked of its leader; waits for leaders that are not ready yet.
     pub fn end_offsets(&mut self, layout: &TopicLayout) -> Result<BTreeMap<i32, i64>, ClientError> {
+        self.end_offsets_within(layout, READY_TIMEOUT)
+    }
+
+    /// The same, with a time limit for each leader.
+    pub fn end_offsets_within(
+        &mut self,
+        layout: &TopicLayout,
+        timeout: Duration,
+    ) -> Result<BTreeMap<i32, i64>, ClientError> {
         let mut offsets = BTreeMap::new();
         for (address, partitions) in &layout.leaders {
-            let deadline = Instant::now() + READY_TIMEOUT;
-            let mut leader = Connection::open(&self.dialer, address)?;
+            let deadline = Instant::now() + timeout;
+            let mut leader = Connection::open_within(&self.dialer, address, timeout)?;
             loop {
                 match list_offsets(&mut leader, layout, partitions) {
                     Ok(found) => {

@@ -3,8 +3,8 @@
 //! What was seen of a partition goes with the partition from member to member, so that loss and order are judged for the group as one reader.
 //! Records that come again after a rebalance are told apart from faults: delivery is at least once.
 
-use super::membership::Membership;
-use super::{ConsumePlan, Lane, Position, STUCK_AFTER, Sink};
+use super::membership::{GroupProtocol, Membership, Pulse};
+use super::{ConsumePlan, Lane, Position, Sink, interest};
 use crate::client::ClientError;
 use crate::clock::{Nanos, SECOND};
 use crate::sender::Progress;
@@ -35,21 +35,34 @@ pub struct Group {
     /// What was seen of partitions that no member holds at the moment.
     resting: Mutex<HashMap<SequenceId, SequenceTracker>>,
     /// How far the group has read.
-    positions: Mutex<BTreeMap<i32, i64>>,
+    positions: Mutex<BTreeMap<i32, Reached>>,
+    /// How often members were asked to leave and join again, one after the other.
+    turns: AtomicU64,
+    protocol: GroupProtocol,
     /// Joins that gave an assignment, of all members together.
     joins: AtomicU64,
     /// What last kept a member from reading.
     last_error: Mutex<Option<String>>,
 }
 
+/// How far a partition was read, and how long it stood still.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    offset: i64,
+    at: Nanos,
+    longest_pause: Nanos,
+}
+
 impl Group {
     /// A group of that name on the cluster at `bootstrap`.
-    pub fn new(name: String, bootstrap: &str) -> Self {
+    pub fn new(name: String, bootstrap: &str, protocol: GroupProtocol) -> Self {
         Self {
             name,
             bootstrap: bootstrap.to_owned(),
             resting: Mutex::default(),
             positions: Mutex::default(),
+            turns: AtomicU64::new(0),
+            protocol,
             joins: AtomicU64::new(0),
             last_error: Mutex::default(),
         }
@@ -58,6 +71,35 @@ impl Group {
     /// Joins that gave an assignment.
     pub fn joins(&self) -> u64 {
         self.joins.load(Ordering::Relaxed)
+    }
+
+    /// Lets the next member leave and join again.
+    pub fn turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The longest time between two receipts of a partition's records: idle time counts, and so does every rebalance.
+    pub fn longest_pause(&self) -> Nanos {
+        let positions = lock(&self.positions);
+        let pauses = positions.values().map(|reached| reached.longest_pause);
+        pauses.max().unwrap_or(0)
+    }
+
+    fn reached(&self, partition: i32, offset: i64, now: Nanos) {
+        let mut positions = lock(&self.positions);
+        let reached = positions.entry(partition).or_insert(Reached {
+            offset,
+            at: now,
+            longest_pause: 0,
+        });
+        if offset > reached.offset {
+            let pause = now.saturating_sub(reached.at);
+            *reached = Reached {
+                offset,
+                at: now,
+                longest_pause: pause.max(reached.longest_pause),
+            };
+        }
     }
 
     /// What last kept a member from reading.
@@ -74,7 +116,7 @@ impl Group {
     fn has_read(&self, ends: &BTreeMap<i32, i64>) -> bool {
         let positions = lock(&self.positions);
         ends.iter()
-            .all(|(partition, end)| positions.get(partition).copied().unwrap_or(0) >= *end)
+            .all(|(partition, end)| positions.get(partition).map_or(0, |reached| reached.offset) >= *end)
     }
 }
 
@@ -86,6 +128,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Member {
     plan: Arc<ConsumePlan>,
     group: Arc<Group>,
+    /// Its number in the group, and how many there are.
+    place: (u64, u64),
+    turns_seen: u64,
     membership: Membership,
     lanes: Vec<Lane>,
     sink: Sink,
@@ -95,17 +140,20 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member of `group`; `recorder` takes end-to-end latencies.
+    /// A member of `group`, by its number and how many there are; `recorder` takes end-to-end latencies.
     pub fn new(
         plan: &Arc<ConsumePlan>,
         group: &Arc<Group>,
+        place: (u64, u64),
         recorder: Option<Recorder>,
         progress: &Arc<Progress>,
     ) -> Self {
         Self {
             plan: Arc::clone(plan),
             group: Arc::clone(group),
-            membership: Membership::new(&plan.dialer, &group.bootstrap, &group.name),
+            place,
+            turns_seen: 0,
+            membership: Membership::new(&plan.dialer, &group.bootstrap, &group.name, group.protocol),
             lanes: Vec::new(),
             sink: Sink::new(plan, recorder, progress),
             joined: false,
@@ -124,15 +172,13 @@ impl Member {
                 if self.group.has_read(ends) {
                     break;
                 }
-                if now > *ending_since.get_or_insert(now) + STUCK_AFTER {
+                if now > *ending_since.get_or_insert(now) + self.sink.patience() {
                     let why = self
                         .group
                         .last_error()
                         .map_or_else(String::new, |error| format!(": {error}"));
-                    self.sink.report.gave_up = Some(format!(
-                        "group {} had not read to the end after 30 s{why}",
-                        self.group.name
-                    ));
+                    self.sink.report.gave_up =
+                        Some(format!("group {} had not read to the end{why}", self.group.name));
                     break;
                 }
             }
@@ -158,6 +204,9 @@ impl Member {
 
     /// Joins when it must; heartbeats and commits when they are due.
     fn keep_up(&mut self, now: Nanos) -> Result<(), ClientError> {
+        if self.joined {
+            self.take_turn()?;
+        }
         if !self.joined {
             let partitions = self.membership.join(&self.plan.layout)?;
             let committed = self.membership.committed(&self.plan.layout, &partitions)?;
@@ -173,16 +222,45 @@ impl Member {
         }
         if now >= self.next_heartbeat {
             self.next_heartbeat = now + HEARTBEAT_EVERY;
-            match self.membership.heartbeat() {
-                Err(ClientError::Refused {
-                    code: ErrorCode::RebalanceInProgress,
-                    ..
-                }) => {
-                    self.commit()?;
-                    self.give_back();
+            let mut pulse = self.membership.heartbeat(&self.plan.layout)?;
+            loop {
+                match pulse {
+                    Pulse::Same => break,
+                    Pulse::Rejoin => {
+                        self.commit()?;
+                        self.give_back();
+                        break;
+                    }
+                    Pulse::Assigned(partitions) => pulse = self.reassign(&partitions)?,
                 }
-                other => other?,
             }
+        }
+        Ok(())
+    }
+
+    /// Reads other partitions from now on, and says so.
+    fn reassign(&mut self, partitions: &[i32]) -> Result<Pulse, ClientError> {
+        self.commit()?;
+        self.give_back();
+        self.joined = true;
+        let pulse = self.membership.acknowledge(partitions, &self.plan.layout)?;
+        let committed = self.membership.committed(&self.plan.layout, partitions)?;
+        self.take_over(partitions, &committed);
+        Ok(pulse)
+    }
+
+    /// Leaves for a moment when it is this member's turn.
+    fn take_turn(&mut self) -> Result<(), ClientError> {
+        let turns = self.group.turns.load(Ordering::Relaxed);
+        if turns == self.turns_seen {
+            return Ok(());
+        }
+        self.turns_seen = turns;
+        let (number, of) = self.place;
+        if turns % of == number {
+            self.commit()?;
+            self.give_back();
+            self.membership.leave()?;
         }
         Ok(())
     }
@@ -195,7 +273,14 @@ impl Member {
 
     fn commit(&mut self) -> Result<(), ClientError> {
         let positions = self.positions();
-        self.membership.commit(&self.plan.layout, positions.into_iter())
+        match self.membership.commit(&self.plan.layout, positions.into_iter()) {
+            // The group has moved on, and the next heartbeat tells this member: until then nothing can be committed (KIP-848).
+            Err(ClientError::Refused {
+                code: ErrorCode::StaleMemberEpoch,
+                ..
+            }) => Ok(()),
+            other => other,
+        }
     }
 
     /// Begins with `partitions`, each where the group left it.
@@ -258,7 +343,7 @@ impl Member {
         };
         let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(self.lanes.len());
         for pipe in self.lanes.iter().filter_map(|lane| lane.pipe.as_ref()) {
-            polled.push(PollFd::new(pipe, super::interest(pipe)));
+            polled.push(PollFd::new(pipe, interest(pipe)));
         }
         // As for senders: an interrupted poll is a wake-up like any other.
         if poll(&mut polled, Some(&timeout)).unwrap_or(0) == 0 {
@@ -274,10 +359,9 @@ impl Member {
             match lane.receive(&self.plan, &mut self.sink) {
                 Ok(true) => {
                     progress = true;
-                    let mut positions = lock(&self.group.positions);
+                    let now = self.plan.clock.now();
                     for position in &lane.positions {
-                        let far = positions.entry(position.partition).or_default();
-                        *far = position.offset.max(*far);
+                        self.group.reached(position.partition, position.offset, now);
                     }
                 }
                 Ok(false) => {}

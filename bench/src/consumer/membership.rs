@@ -1,4 +1,5 @@
-//! The classic group protocol, one question at a time: find the coordinator, join, sync, heartbeat, commit, leave.
+//! A group's protocol, one question at a time: find the coordinator, join, heartbeat, commit, leave. The questions of the classic protocol are
+//! here, those of KIP-848 in [`super::consumer_protocol`].
 
 use crate::client::blocking::{Connection, refuse};
 use crate::client::{ClientError, Dialer, TopicLayout};
@@ -26,7 +27,7 @@ use strandline_wire::{ApiKey, ErrorCode};
 const SESSION_TIMEOUT_MS: i32 = 10_000;
 
 /// How long members may take to come back to a rebalance, and so how long a join may wait.
-const REBALANCE_TIMEOUT_MS: i32 = 20_000;
+pub(super) const REBALANCE_TIMEOUT_MS: i32 = 20_000;
 
 /// The time limit of every question: above that of a rebalance.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -46,21 +47,44 @@ const OFFSET_COMMIT_VERSION_MAX: i16 = 9;
 /// The version of the embedded messages of the consumer protocol: that of the first.
 const CONSUMER_PROTOCOL_VERSION: i16 = 0;
 
+/// How the members of a group find out who reads what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum GroupProtocol {
+    /// They join, and the leader among them assigns.
+    Classic,
+    /// The broker assigns by heartbeats (KIP-848).
+    Consumer,
+}
+
+/// What a heartbeat said.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pulse {
+    /// Read on.
+    Same,
+    /// Give everything back and join again.
+    Rejoin,
+    /// Give back what is not among these partitions, and read these.
+    Assigned(Vec<i32>),
+}
+
 /// A member of a group, between joins too.
 pub(super) struct Membership {
     dialer: Dialer,
     bootstrap: String,
-    group: GroupId,
+    pub(super) protocol: GroupProtocol,
+    pub(super) group: GroupId,
     coordinator: Option<Connection>,
-    member_id: StrBytes,
-    generation: i32,
+    pub(super) member_id: StrBytes,
+    /// The generation, or the member's epoch.
+    pub(super) generation: i32,
 }
 
 impl Membership {
-    pub(super) fn new(dialer: &Dialer, bootstrap: &str, group: &str) -> Self {
+    pub(super) fn new(dialer: &Dialer, bootstrap: &str, group: &str, protocol: GroupProtocol) -> Self {
         Self {
             dialer: dialer.clone(),
             bootstrap: bootstrap.to_owned(),
+            protocol,
             group: GroupId(StrBytes::from_string(group.to_owned())),
             coordinator: None,
             member_id: StrBytes::from_static_str(""),
@@ -69,7 +93,7 @@ impl Membership {
     }
 
     /// The connection to the coordinator, which is looked for when there is none.
-    fn coordinator(&mut self) -> Result<&mut Connection, ClientError> {
+    pub(super) fn coordinator(&mut self) -> Result<&mut Connection, ClientError> {
         if self.coordinator.is_none() {
             self.coordinator = Some(self.find()?);
         }
@@ -96,7 +120,7 @@ impl Membership {
     pub(super) fn forget(&mut self, error: &ClientError) {
         match error {
             ClientError::Refused { code, .. } => match code {
-                ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration => {
+                ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration | ErrorCode::FencedMemberEpoch => {
                     self.member_id = StrBytes::from_static_str("");
                     self.generation = -1;
                 }
@@ -109,8 +133,15 @@ impl Membership {
         }
     }
 
-    /// Joins and syncs: the partitions of this member, counted through all topics.
+    /// Joins: the partitions of this member, counted through all topics.
     pub(super) fn join(&mut self, layout: &TopicLayout) -> Result<Vec<i32>, ClientError> {
+        match self.protocol {
+            GroupProtocol::Classic => self.join_and_sync(layout),
+            GroupProtocol::Consumer => self.join_by_heartbeat(layout),
+        }
+    }
+
+    fn join_and_sync(&mut self, layout: &TopicLayout) -> Result<Vec<i32>, ClientError> {
         let joined = loop {
             let request = JoinGroupRequest::default()
                 .with_group_id(self.group.clone())
@@ -156,8 +187,22 @@ impl Membership {
         assigned(answer.assignment, layout)
     }
 
-    /// Tells that it lives; an error when the group rebalances or no longer knows it.
-    pub(super) fn heartbeat(&mut self) -> Result<(), ClientError> {
+    /// Tells that it lives; an error when the group no longer knows it.
+    pub(super) fn heartbeat(&mut self, layout: &TopicLayout) -> Result<Pulse, ClientError> {
+        if self.protocol == GroupProtocol::Consumer {
+            return self.pulse(layout);
+        }
+        match self.classic_heartbeat() {
+            Ok(()) => Ok(Pulse::Same),
+            Err(ClientError::Refused {
+                code: ErrorCode::RebalanceInProgress,
+                ..
+            }) => Ok(Pulse::Rejoin),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn classic_heartbeat(&mut self) -> Result<(), ClientError> {
         let request = HeartbeatRequest::default()
             .with_group_id(self.group.clone())
             .with_generation_id(self.generation)
@@ -253,6 +298,16 @@ impl Membership {
 
     /// Leaves, so that the others need not wait for the session to end.
     pub(super) fn leave(&mut self) -> Result<(), ClientError> {
+        let left = match self.protocol {
+            GroupProtocol::Classic => self.leave_group(),
+            GroupProtocol::Consumer => self.leave_by_heartbeat(),
+        };
+        self.member_id = StrBytes::from_static_str("");
+        self.generation = -1;
+        left
+    }
+
+    fn leave_group(&mut self) -> Result<(), ClientError> {
         let (group, member_id) = (self.group.clone(), self.member_id.clone());
         let coordinator = self.coordinator()?;
         let version = coordinator.versions().pick(ApiKey::LeaveGroup, i16::MAX)?;
@@ -357,6 +412,7 @@ mod tests {
     fn every_partition_goes_to_one_member() {
         let layout = TopicLayout {
             topics: vec!["a".to_owned(), "b".to_owned()],
+            topic_ids: Vec::new(),
             each: 3,
             leaders: BTreeMap::new(),
         };

@@ -28,12 +28,23 @@ pub(super) struct Disk {
 }
 
 /// The file that is measured on, gone when dropped.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A name in `directory` that no other process uses.
+    pub(super) fn in_folder(directory: &Path, what: &str) -> Self {
+        Self(directory.join(format!("strandline-bench-{what}-{}", std::process::id())))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
-            eprintln!("{}: {error}", self.0.display());
+            crate::live::say(format!("{}: {error}", self.0.display()));
         }
     }
 }
@@ -45,8 +56,7 @@ pub(super) fn measure(directory: &Path, each: Duration) -> io::Result<Disk> {
             directory.display()
         )));
     }
-    let path = directory.join(format!("strandline-bench-limits-{}", std::process::id()));
-    let scratch = Scratch(path);
+    let scratch = Scratch::in_folder(directory, "limits");
     let file = create_filled(&scratch.0, FILE_BYTES)?;
     let mut ring = Ring::new(16)?;
     let mut durable = Vec::new();

@@ -1,13 +1,17 @@
 //! What this machine can do at best: the denominators of every claim about a broker.
 
+mod cores;
 mod cpu;
+mod depth;
 mod disk;
 mod network;
+
+pub use depth::{DepthPoint, Durably, Place};
 
 use crate::cli::LimitsArgs;
 use crate::exit::Exit;
 use crate::machine::Machine;
-use crate::units::{format_byte_rate, format_nanos};
+use crate::units::{format_megabytes, format_nanos};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::Path;
@@ -93,6 +97,12 @@ pub struct Limits {
     pub xxh3: Figure,
     /// Reading the clock; nanoseconds.
     pub clock_read_ns: Figure,
+    /// One way of a cache line between two cores; nanoseconds. Missing with one core.
+    pub cache_line_hop_ns: Option<Figure>,
+    /// One way between two sleeping threads on two cores that wake each other; nanoseconds.
+    pub wake_up_hop_ns: Option<Figure>,
+    /// Durable commits by how many are in flight; `limits` measures them, a run does not.
+    pub depths: Vec<DepthPoint>,
 }
 
 /// Measures and prints.
@@ -101,7 +111,10 @@ pub fn execute(args: &LimitsArgs) -> io::Result<Exit> {
         eprintln!("strandline-bench: --each 0 measures nothing");
         return Ok(Exit::Usage);
     }
-    let limits = measure(&args.data_dir, args.each)?;
+    let limits = Limits {
+        depths: depth::measure(&args.data_dir, args.each)?,
+        ..measure(&args.data_dir, args.each)?
+    };
     let mut out = io::stdout().lock();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &limits)?;
@@ -112,7 +125,7 @@ pub fn execute(args: &LimitsArgs) -> io::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Measures all of them, `each` for so long, on the disk that holds `directory`.
+/// Measures all of them but the curve of depths, `each` for so long, on the disk that holds `directory`.
 pub fn measure(directory: &Path, each: Duration) -> io::Result<Limits> {
     let disk = disk::measure(directory, each)?;
     Ok(Limits {
@@ -127,6 +140,9 @@ pub fn measure(directory: &Path, each: Duration) -> io::Result<Limits> {
         crc32c: cpu::crc32c(each)?,
         xxh3: cpu::xxh3(each)?,
         clock_read_ns: cpu::clock_read(each)?,
+        cache_line_hop_ns: cores::cache_line(each)?,
+        wake_up_hop_ns: cores::wake_up(each)?,
+        depths: Vec::new(),
     })
 }
 
@@ -148,8 +164,32 @@ fn print(out: &mut impl Write, limits: &Limits) -> io::Result<()> {
             commit.bytes / 1024,
             format_nanos(commit.p50_ns),
             format_nanos(commit.p99_ns),
-            format_byte_rate(commit.bytes_per_second.median),
+            format_megabytes(commit.bytes_per_second.median),
             flag(&commit.bytes_per_second)
+        )?;
+    }
+    if !limits.depths.is_empty() {
+        writeln!(out, "\ndurable commits by how many are in flight (direct)")?;
+    }
+    for point in &limits.depths {
+        let how = match point.durably {
+            Durably::Flush => "write + fdatasync",
+            Durably::Dsync => "O_DSYNC",
+        };
+        let place = match point.place {
+            Place::Filled => "filled",
+            Place::Appended => "appended",
+        };
+        writeln!(
+            out,
+            "  {how:<18}{place:<9}{:>3} KiB x {:<3} p50 {:>8}   p99 {:>8}   {:>7.0} commits/s = {}{}",
+            point.bytes / 1024,
+            point.depth,
+            format_nanos(point.p50_ns),
+            format_nanos(point.p99_ns),
+            point.commits_per_second.median,
+            format_megabytes(point.commits_per_second.median * point.bytes as f64),
+            flag(&point.commits_per_second)
         )?;
     }
     let rates = [
@@ -169,15 +209,21 @@ fn print(out: &mut impl Write, limits: &Limits) -> io::Result<()> {
         writeln!(
             out,
             "{name:<42}{}{}",
-            format_byte_rate(figure.median),
+            format_megabytes(figure.median),
             flag(figure)
         )?;
     }
     let times = [
-        ("loopback TCP round trip", &limits.loopback_round_trip_ns),
-        ("clock read", &limits.clock_read_ns),
+        ("loopback TCP round trip", Some(&limits.loopback_round_trip_ns)),
+        ("clock read", Some(&limits.clock_read_ns)),
+        (
+            "cache line, one way between cores",
+            limits.cache_line_hop_ns.as_ref(),
+        ),
+        ("wake-up, one way between cores", limits.wake_up_hop_ns.as_ref()),
     ];
     for (name, figure) in times {
+        let Some(figure) = figure else { continue };
         writeln!(
             out,
             "{name:<42}{}{}",

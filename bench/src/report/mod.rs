@@ -8,8 +8,8 @@ mod text;
 pub use files::{DISTRIBUTIONS, Export, Folder, load, stored, write_report, write_results};
 pub use html::sweep_page;
 pub use model::{
-    AgainstLimit, Calibration, Curve, Floor, GroupFacts, LeaderFacts, LimitFacts, PartitionFacts, Phase,
-    TimelineRow,
+    AgainstLimit, Backlog, Calibration, Curve, Event, Floor, GroupFacts, LeaderFacts, LimitFacts,
+    PartitionFacts, Phase, Recovery, ScenarioFacts, Stretch, TimelineRow,
 };
 pub use text::print;
 
@@ -31,6 +31,7 @@ impl fmt::Display for RateText<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let profile = match self.0 {
             RateSpec::Max => return out.write_str("as fast as the window allows (closed loop)"),
+            RateSpec::Captured => return out.write_str("as captured (open loop)"),
             RateSpec::OfPeak(percent) => return write!(out, "{percent}% of the measured peak"),
             RateSpec::Constant(profile) | RateSpec::Poisson(profile) => profile,
         };
@@ -57,7 +58,7 @@ impl fmt::Display for RateText<'_> {
 }
 
 /// The version of the shape of `run.json`; it rises with every change that a reader could trip over.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// The result of a run, as `run.json` holds it. Times are nanoseconds where the name says `_ns`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,6 +95,8 @@ pub struct RunReport {
     pub verification_note: Option<String>,
     /// What consumer groups saw.
     pub groups: Vec<GroupFacts>,
+    /// What happened besides the load, if anything was asked for.
+    pub scenario: Option<ScenarioFacts>,
     /// How fast it was read back, if that was done after the load.
     pub read_back: Option<ReadBack>,
     /// The longest time in which a partition had records due and acknowledged none.

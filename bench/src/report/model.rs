@@ -98,8 +98,73 @@ pub struct GroupFacts {
     pub members: usize,
     /// Joins that gave an assignment: one a member, and one more a member for each rebalance.
     pub joins: u64,
+    /// The longest time between two receipts of one partition's records.
+    pub longest_pause_ns: u64,
     /// Its records, held against what was acknowledged; duplicates are records delivered again.
     pub verification: Verification,
+}
+
+/// What happened in the course of a run besides the load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioFacts {
+    /// In their order.
+    pub events: Vec<Event>,
+    /// The measured part, cut at the events.
+    pub stretches: Vec<Stretch>,
+    /// What consumers that read along had not read.
+    pub backlog: Option<Backlog>,
+    /// How the broker came back.
+    pub recovery: Option<Recovery>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, in seconds since the start of the schedule.
+    pub at_seconds: f64,
+    /// What.
+    pub what: String,
+}
+
+/// From one event to the next; a second belongs to the stretch in which it begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// The event that it follows.
+    pub after: String,
+    /// When it begins.
+    pub from_seconds: f64,
+    /// When it ends.
+    pub to_seconds: f64,
+    /// Acknowledgement minus intended time, of the records intended in it.
+    pub response: Option<Summary>,
+    /// Receipt minus intended time.
+    pub end_to_end: Option<Summary>,
+}
+
+/// Records acknowledged and not yet read.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Backlog {
+    /// The most there were.
+    pub most_records: u64,
+    /// How many there were when consumers read again.
+    pub records_at_resume: u64,
+    /// How long it took from then until there were no more than before; missing when they were not drained while the run lasted.
+    pub drain_seconds: Option<f64>,
+    /// Records a second read meanwhile, those that came new among them.
+    pub drain_records_per_second: Option<f64>,
+}
+
+/// How a broker came back that was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// When it was killed, in seconds since the start of the schedule.
+    pub killed_at_seconds: f64,
+    /// How long until it said that it serves.
+    pub ready_after_seconds: f64,
+    /// The longest time in which a partition had records due and acknowledged none: the gap that users see.
+    pub unavailable_ns: u64,
+    /// Records whose fate their sender does not know, or that were refused.
+    pub not_acknowledged: u64,
 }
 
 /// What the tool itself can do, and what a durable acknowledgement costs at least here.

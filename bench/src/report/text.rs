@@ -1,8 +1,8 @@
 //! The report as a person reads it.
 
-use super::RunReport;
+use super::{Backlog, Recovery, RunReport};
 use crate::histogram::Summary;
-use crate::units::{format_byte_rate, format_count, format_nanos};
+use crate::units::{format_byte_rate, format_count, format_linger, format_nanos};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Res
     writeln!(out, "durable   {}", report.target.durability)?;
     writeln!(
         out,
-        "load      {}; values of {}, keys {}, codec {}{}; {} topic(s), {} partitions on {} broker(s), {} sender(s), {} consumer(s), acks {}, linger {}, batch {} B, window {}",
+        "load      {}; values of {}, keys {}, codec {}{}; {} topic(s), {} partitions on {} broker(s), {} sender(s), {} consumer(s), acks {}, {}, batches of {} B, window {}",
         load.rate,
         load.record_sizes,
         load.keys,
@@ -34,7 +34,7 @@ pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Res
         load.producers,
         load.consumers,
         load.acks,
-        format_nanos(load.linger_ns),
+        format_linger(load.linger_ns),
         load.batch_bytes,
         load.window
     )?;
@@ -44,6 +44,7 @@ pub fn print(out: &mut impl Write, report: &RunReport, folder: &Path) -> io::Res
     rate(out, "achieved", report.rates.achieved, load.record_bytes)?;
     latencies(out, report)?;
     verification(out, report)?;
+    scenario(out, report)?;
     tool(out, report)?;
     against(out, report)?;
     for (error, records) in &report.errors {
@@ -178,7 +179,7 @@ fn verification(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
         let found = &group.verification;
         writeln!(
             out,
-            "group     {} of {} member(s), {} join(s): {} read, lost {}, delivered again {}, reordered {}",
+            "group     {} of {} member(s), {} join(s): {} read, lost {}, delivered again {}, reordered {}; longest pause of a partition {}",
             if found.passed_at_least_once() {
                 "ok"
             } else {
@@ -189,7 +190,8 @@ fn verification(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
             format_count(found.received),
             found.acknowledged_missing,
             found.duplicates,
-            found.reordered
+            found.reordered,
+            format_nanos(group.longest_pause_ns)
         )?;
     }
     if let Some(note) = &report.verification_note {
@@ -208,6 +210,69 @@ fn verification(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
         out,
         "gap       longest time in which a partition had records due and acknowledged none: {}",
         format_nanos(report.longest_ack_gap_ns)
+    )
+}
+
+/// What happened besides the load.
+fn scenario(out: &mut impl Write, report: &RunReport) -> io::Result<()> {
+    let Some(facts) = &report.scenario else {
+        return Ok(());
+    };
+    let time = |summary: Option<Summary>, value: fn(&Summary) -> u64| {
+        summary.map_or_else(|| "none".to_owned(), |summary| format_nanos(value(&summary)))
+    };
+    for event in &facts.events {
+        writeln!(out, "event     {:>6.2} s  {}", event.at_seconds, event.what)?;
+    }
+    for stretch in &facts.stretches {
+        writeln!(
+            out,
+            "stretch   {:>6.2} to {:.2} s, after: {}: response p50 {}, p99 {}, max {}; e2e p50 {}, p99 {}, max {}",
+            stretch.from_seconds,
+            stretch.to_seconds,
+            stretch.after,
+            time(stretch.response, |summary| summary.p50_ns),
+            time(stretch.response, |summary| summary.p99_ns),
+            time(stretch.response, |summary| summary.max_ns),
+            time(stretch.end_to_end, |summary| summary.p50_ns),
+            time(stretch.end_to_end, |summary| summary.p99_ns),
+            time(stretch.end_to_end, |summary| summary.max_ns)
+        )?;
+    }
+    if let Some(backlog) = &facts.backlog {
+        writeln!(out, "backlog   {}", backlog_text(backlog))?;
+    }
+    if let Some(recovery) = &facts.recovery {
+        writeln!(out, "recovery  {}", recovery_text(recovery))?;
+    }
+    Ok(())
+}
+
+/// A backlog in words.
+pub(super) fn backlog_text(backlog: &Backlog) -> String {
+    let most = format_count(backlog.most_records);
+    match (backlog.drain_seconds, backlog.drain_records_per_second) {
+        (Some(seconds), Some(rate)) => format!(
+            "at most {most} records acknowledged and not read; {} when consumers read again, drained in {seconds:.2} s at {} records/s",
+            format_count(backlog.records_at_resume),
+            format_count(rate.round() as u64)
+        ),
+        _ if backlog.records_at_resume > 0 => format!(
+            "at most {most} records acknowledged and not read; {} when consumers read again, not drained while the load went on",
+            format_count(backlog.records_at_resume)
+        ),
+        _ => format!("at most {most} records acknowledged and not read"),
+    }
+}
+
+/// A recovery in words.
+pub(super) fn recovery_text(recovery: &Recovery) -> String {
+    format!(
+        "killed at {:.2} s, ready after {:.2} s; the longest a partition acknowledged nothing that was due: {}; {} records without an acknowledgement",
+        recovery.killed_at_seconds,
+        recovery.ready_after_seconds,
+        format_nanos(recovery.unavailable_ns),
+        format_count(recovery.not_acknowledged)
     )
 }
 

@@ -3,10 +3,11 @@
 use super::{Finished, RunError, run_in};
 use crate::cli::RunArgs;
 use crate::limits::{self, Limits};
+use crate::live::{self, Live};
 use crate::report::{AgainstLimit, Calibration, Floor, Folder, LimitFacts, RunReport};
 use crate::schedule::RateSpec;
 use crate::target::ChildKind;
-use crate::units::{format_byte_rate, format_count, format_nanos};
+use crate::units::{format_count, format_megabytes, format_nanos};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,31 +23,26 @@ const PEAK_DURATION: Duration = Duration::from_secs(3);
 const CALIBRATION_WARM_UP: Duration = Duration::from_millis(500);
 const CALIBRATION_DURATION: Duration = Duration::from_secs(2);
 
-/// Prints the steps of a run that has several.
-pub(super) struct Steps {
-    shown: bool,
-    of: u32,
-    at: u32,
-}
+/// The parts of a run, as they are shown.
+pub(super) const LIMITS: &str = "what this machine can do at best";
+pub(super) const PEAK: &str = "the peak: the same load in a closed loop";
+pub(super) const RUN: &str = "the run";
+const TOOL: &str = "what the tool can do: the null broker, closed loop";
+const FLOOR: &str = "the floor of a durable acknowledgement: the reference broker";
 
-impl Steps {
-    pub(super) fn new(args: &RunArgs) -> Self {
-        let extras = u32::from(args.limits)
-            + u32::from(matches!(args.rate, RateSpec::OfPeak(_)))
-            + 2 * u32::from(args.calibrate);
-        Self {
-            shown: extras > 0 && !args.quiet && !args.json,
-            of: extras + 1,
-            at: 0,
-        }
-    }
-
-    pub(super) fn next(&mut self, what: &str) {
-        self.at += 1;
-        if self.shown {
-            eprintln!("[{}/{}] {what}", self.at, self.of);
-        }
-    }
+/// Which of them a run with `args` has.
+pub(super) fn steps(args: &RunArgs) -> Vec<&'static str> {
+    let has_peak = matches!(args.rate, RateSpec::OfPeak(_));
+    [
+        (LIMITS, args.limits),
+        (PEAK, has_peak),
+        (RUN, true),
+        (TOOL, args.calibrate),
+        (FLOOR, args.calibrate),
+    ]
+    .into_iter()
+    .filter_map(|(step, wanted)| wanted.then_some(step))
+    .collect()
 }
 
 pub(super) fn measure_limits(folder: &Folder) -> Result<Limits, RunError> {
@@ -59,6 +55,7 @@ pub(crate) fn find_peak(
     bootstrap: &str,
     folder: &Folder,
     interrupted: &Arc<AtomicBool>,
+    live: &Live,
 ) -> Result<f64, RunError> {
     let closed = RunArgs {
         bootstrap_server: Some(bootstrap.to_owned()),
@@ -69,7 +66,7 @@ pub(crate) fn find_peak(
         duration: Some(PEAK_DURATION),
         ..closed_loop(args, folder, "peak")
     };
-    let finished = run_in(&closed, interrupted)?;
+    let finished = run_in(&closed, interrupted, &live.within())?;
     match finished.report.rates.achieved {
         Some(rate) if rate >= 1.0 => Ok(rate),
         _ => Err(RunError::Target(format!(
@@ -112,8 +109,8 @@ pub(super) fn calibrate(
     args: &RunArgs,
     report: &RunReport,
     folder: &Folder,
-    steps: &mut Steps,
     interrupted: &Arc<AtomicBool>,
+    live: &Live,
 ) -> Calibration {
     let mut calibration = Calibration::default();
     let own = RunArgs {
@@ -133,20 +130,20 @@ pub(super) fn calibrate(
         duration: Some(CALIBRATION_DURATION),
         ..args.clone()
     };
-    let mut attempt = |what: &str, args: &RunArgs| -> Option<Finished> {
-        steps.next(what);
+    let attempt = |what: &str, args: &RunArgs| -> Option<Finished> {
+        live.step(what);
         if interrupted.load(Ordering::Relaxed) {
             return None;
         }
-        run_in(args, interrupted)
-            .map_err(|error| eprintln!("{what}: {error}"))
+        run_in(args, interrupted, &live.within())
+            .map_err(|error| live::say(format!("{what}: {error}")))
             .ok()
     };
     let null = RunArgs {
         broker: ChildKind::Null,
         ..closed_loop(&own, folder, "calibration-tool")
     };
-    if let Some(finished) = attempt("what the tool can do: the null broker, closed loop", &null) {
+    if let Some(finished) = attempt(TOOL, &null) {
         calibration.tool_peak = finished.report.rates.achieved;
         calibration.headroom = match (finished.report.rates.achieved, report.rates.achieved) {
             (Some(peak), Some(achieved)) if achieved > 0.0 => Some(peak / achieved),
@@ -157,10 +154,7 @@ pub(super) fn calibrate(
         broker: ChildKind::NullDurable,
         ..plain(&own, folder, "calibration-floor")
     };
-    if let Some(finished) = attempt(
-        "the floor of a durable acknowledgement: the reference broker",
-        &floor,
-    ) {
+    if let Some(finished) = attempt(FLOOR, &floor) {
         calibration.floor = Some(Floor {
             valid: finished.report.verdict.valid,
             achieved: finished.report.rates.achieved,
@@ -177,8 +171,8 @@ pub(super) fn against(limits: Limits, report: &RunReport) -> LimitFacts {
     let achieved = report.rates.achieved.unwrap_or(0.0) * report.load.record_bytes as f64;
     let bytes = |what: &str, limit: f64| AgainstLimit {
         what: what.to_owned(),
-        broker: format_byte_rate(achieved),
-        limit: format_byte_rate(limit),
+        broker: format_megabytes(achieved),
+        limit: format_megabytes(limit),
         ratio: achieved / limit,
     };
     if durable {

@@ -16,6 +16,9 @@ use crate::verdict::{LevelSample, RunFacts, Verdict};
 use crate::verify::{Ledger, SequenceId};
 use std::collections::{BTreeMap, HashMap};
 
+/// A backlog counts by the rate of its moment, or by this part of the mean where that is more.
+const QUIET: f64 = 10.0;
+
 impl Run<'_> {
     pub(super) fn failed_conditions(&self, series: &Series) -> Vec<String> {
         let measured = series.measured();
@@ -109,6 +112,7 @@ impl Run<'_> {
             verification_note: None,
             read_back: None,
             groups: Vec::new(),
+            scenario: None,
             longest_ack_gap_ns: senders
                 .iter()
                 .map(|sender| sender.longest_ack_gap)
@@ -181,14 +185,22 @@ impl Run<'_> {
 
     fn load_facts(&self, plan: &LoadPlan, seconds: f64, consumers: usize) -> LoadFacts {
         LoadFacts {
-            rate: RateText(&plan.rate).to_string(),
+            rate: match &plan.workload {
+                Some((_, scale)) if *scale != 1.0 => {
+                    format!("{}, {scale} times as fast", RateText(&plan.rate))
+                }
+                _ => RateText(&plan.rate).to_string(),
+            },
             duration_seconds: seconds,
             warm_up_seconds: plan.phases.warm_up as f64 / SECOND as f64,
             record_bytes: plan.sizes.mean().round() as usize,
             record_sizes: plan.sizes.to_string(),
             compression: plan.codec.name().to_owned(),
             compressibility: plan.compressibility,
-            keys: self.args.keys.to_string(),
+            keys: match &plan.workload {
+                Some(_) => "as captured".to_owned(),
+                None => self.args.keys.to_string(),
+            },
             idempotent: plan.idempotent,
             topics: plan.topics.len(),
             topic: plan.topics[0].clone(),
@@ -296,6 +308,9 @@ fn levels(plan: &LoadPlan, senders: &[SenderReport]) -> (Vec<LevelSample>, Vec<L
             slot.1 = slot.1.max(sample.tool_lag);
         }
     }
+    // Where next to nothing is due a handful of records is not seconds behind.
+    let end = plan.phases.end.max(1);
+    let least = (rate.count_at(end) * SECOND as f64 / end as f64 / QUIET).max(1.0);
     let level = |index: u64, behind_seconds: f64| LevelSample {
         at: index * SAMPLE_EVERY,
         behind_seconds,
@@ -303,7 +318,7 @@ fn levels(plan: &LoadPlan, senders: &[SenderReport]) -> (Vec<LevelSample>, Vec<L
     let backlog = merged.iter().map(|(&index, &(records, _))| {
         level(
             index,
-            records as f64 / rate.rate_at(index * SAMPLE_EVERY).max(1.0),
+            records as f64 / rate.rate_at(index * SAMPLE_EVERY).max(least),
         )
     });
     let tool = merged

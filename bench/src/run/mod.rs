@@ -3,6 +3,7 @@
 mod extras;
 mod facts;
 mod reading;
+mod scenario;
 
 use crate::cli::RunArgs;
 use crate::client::blocking;
@@ -11,21 +12,21 @@ use crate::clock::{Clock, Nanos, SECOND};
 use crate::exit::Exit;
 use crate::hiccup::HiccupMeter;
 use crate::keys::KeySpace;
+use crate::live::{self, Live, Watched, Watching};
 use crate::machine::Machine;
-use crate::report::{Folder, RunReport, write_report, write_results};
+use crate::report::{Folder, RateText, RunReport, write_report, write_results};
 use crate::schedule::RateSpec;
 use crate::sender::{LoadPlan, Progress, Sender, SenderReport};
 use crate::series::{IntervalPart, Recorder, Series};
-use crate::target::{ChildBroker, ChildKind, ChildOptions};
+use crate::target::{self, ChildBroker, ChildKind, ChildOptions};
 use crate::verify::Verification;
-use extras::Steps;
 pub(crate) use extras::find_peak;
 use facts::all_ledgers;
 use reading::finish_groups;
+use scenario::{Child, Director};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 /// From the start of the threads to the first record.
 const LEAD: Nanos = 100_000_000;
@@ -38,9 +39,6 @@ const DRAIN_MIN: Nanos = 2 * SECOND;
 
 /// How long after the end an acknowledgement counts as in time, at least; a hundredth of the measured part if that is more.
 const GRACE_MIN: Nanos = 50_000_000;
-
-/// How often progress is printed.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// Clock ticks of `/proc/PID/stat`: 100 a second on every Linux.
 const TICKS_A_SECOND: u64 = 100;
@@ -91,13 +89,28 @@ pub struct Finished {
     pub report: RunReport,
     /// Where its files are.
     pub folder: Folder,
+    /// Why some of them are missing or cut, if they are: the figures stand all the same.
+    pub unwritten: Option<String>,
     /// How the process exits.
     pub exit: Exit,
 }
 
 /// Does one run; `interrupted` ends it early.
 pub fn run(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, RunError> {
-    run_in(args, interrupted)
+    args.check().map_err(RunError::Usage)?;
+    build_broker(args)?;
+    let args = &args.resolved().map_err(RunError::Usage)?;
+    let live = Live::start(args, &extras::steps(args));
+    run_in(args, interrupted, &live)
+}
+
+/// Builds the broker that is to be started, if this program was started from its tree: before anything is measured or shown.
+pub(crate) fn build_broker(args: &RunArgs) -> Result<(), RunError> {
+    if args.bootstrap_server.is_some() || args.broker != ChildKind::Strandline || args.broker_binary.is_some()
+    {
+        return Ok(());
+    }
+    target::build_beside(args.quiet).map_err(RunError::Target)
 }
 
 /// Starts a broker when none is named.
@@ -110,69 +123,76 @@ pub(crate) fn start_broker(args: &RunArgs, folder: &Folder) -> Result<Option<Chi
         binary: args.broker_binary.clone(),
         arguments: args.broker_arg.clone(),
         directory: folder.path().to_owned(),
+        comes_again: args.kill_at.is_some(),
     })
     .map(Some)
     .map_err(RunError::Target)
 }
 
 /// The same, for runs within runs.
-fn run_in(args: &RunArgs, interrupted: &Arc<AtomicBool>) -> Result<Finished, RunError> {
-    args.check().map_err(RunError::Usage)?;
+fn run_in(args: &RunArgs, interrupted: &Arc<AtomicBool>, live: &Live) -> Result<Finished, RunError> {
     let folder =
         Folder::create(args.output.as_deref(), &args.name).map_err(RunError::io("the results' folder"))?;
     let mut args = args.clone();
-    let mut steps = Steps::new(&args);
     let limits = if args.limits {
-        steps.next("what this machine can do at best");
+        live.step(extras::LIMITS);
         Some(extras::measure_limits(&folder)?)
     } else {
         None
     };
-    let child = start_broker(&args, &folder)?;
+    let child = start_broker(&args, &folder)?.map(|child| Arc::new(Mutex::new(child)));
     let bootstrap = match (&args.bootstrap_server, &child) {
         (Some(named), _) => named.clone(),
-        (None, Some(child)) => child.bootstrap(),
+        (None, Some(child)) => lock(child).bootstrap(),
         (None, None) => unreachable!("a broker was started when none was named"),
     };
     if let RateSpec::OfPeak(percent) = args.rate {
-        steps.next("the peak: the same load in a closed loop");
-        let peak = extras::find_peak(&args, &bootstrap, &folder, interrupted)?;
+        live.step(extras::PEAK);
+        let peak = extras::find_peak(&args, &bootstrap, &folder, interrupted, live)?;
         args.rate = RateSpec::constant((peak * percent / 100.0).round().max(1.0));
     }
-    steps.next("the run");
-    let pid = child.as_ref().map(ChildBroker::pid);
-    let measured = Run::prepare(&args, bootstrap, pid, interrupted).and_then(|run| run.measure(&folder));
+    live.step(extras::RUN);
+    let measured =
+        Run::prepare(&args, bootstrap, child.clone(), interrupted).and_then(|run| run.measure(&folder, live));
     if let Some(child) = child {
         // The figures stand whether or not the broker's data could be removed.
-        if let Err(error) = child.stop() {
-            eprintln!("removing the broker's data: {error}");
+        if let Err(error) = lock(&child).stop() {
+            live::say(format!("removing the broker's data: {error}"));
         }
     }
-    let mut report = measured?;
+    let (mut report, mut unwritten) = measured?;
     report.limits = limits.map(|limits| extras::against(limits, &report));
     if args.calibrate {
-        report.calibration = Some(extras::calibrate(
-            &args,
-            &report,
-            &folder,
-            &mut steps,
-            interrupted,
-        ));
+        report.calibration = Some(extras::calibrate(&args, &report, &folder, interrupted, live));
     }
-    if report.limits.is_some() || report.calibration.is_some() {
-        write_report(&folder, &report)
-            .map_err(RunError::io(format!("writing to {}", folder.path().display())))?;
+    if (report.limits.is_some() || report.calibration.is_some())
+        && let Err(error) = write_report(&folder, &report)
+    {
+        unwritten = Some(error.to_string());
     }
-    let exit = exit_of(&report);
-    Ok(Finished { report, folder, exit })
+    let exit = if unwritten.is_some() {
+        Exit::Failed
+    } else {
+        exit_of(&report)
+    };
+    Ok(Finished {
+        report,
+        folder,
+        unwritten,
+        exit,
+    })
+}
+
+fn lock(child: &Child) -> std::sync::MutexGuard<'_, ChildBroker> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A run that is set up: nothing of this is timed.
 struct Run<'a> {
     args: &'a RunArgs,
     bootstrap: String,
-    /// The process id of the broker that was started for this run.
-    child: Option<u32>,
+    /// The broker that was started for this run.
+    child: Option<Child>,
     dialer: Dialer,
     cluster: Cluster,
     /// Those of them that were created are deleted at the end.
@@ -190,7 +210,7 @@ impl<'a> Run<'a> {
     fn prepare(
         args: &'a RunArgs,
         bootstrap: String,
-        child: Option<u32>,
+        child: Option<Child>,
         interrupted: &Arc<AtomicBool>,
     ) -> Result<Self, RunError> {
         let clock = Clock::start();
@@ -239,7 +259,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn measure(mut self, folder: &Folder) -> Result<RunReport, RunError> {
+    fn measure(mut self, folder: &Folder, live: &Live) -> Result<(RunReport, Option<String>), RunError> {
         let machine = Machine::look(folder.path());
         let mut pipes = Vec::new();
         for _ in 0..self.args.producers {
@@ -290,11 +310,23 @@ impl<'a> Run<'a> {
             }
             _ => Vec::new(),
         };
-        let cpu_before = self.child.and_then(cpu_ns_of);
+        let watching = self.show(&plan, live)?;
+        let director = Director::start(
+            self.args,
+            (self.clock, plan.start),
+            &self.progress,
+            groups.iter().map(|(group, _)| Arc::clone(group)).collect(),
+            self.child.clone(),
+        )?;
+        let pid = self.child.as_ref().map(|child| lock(child).pid());
+        let cpu_before = pid.and_then(cpu_ns_of);
         let senders = self.run_senders(&plan, pipes, &parts)?;
-        let cpu_after = self.child.and_then(cpu_ns_of);
+        // A broker that was killed took its count with it.
+        let cpu_after = pid.and_then(cpu_ns_of);
         let hiccups = hiccups.stop();
         let (observed, note, read_back) = self.finish_consumers(consume_plan, consumers, &plan);
+        drop(watching);
+        let story = director.map(Director::finish).transpose()?;
         let (groups, note) = finish_groups(groups, note, &all_ledgers(&senders));
         drop(parts);
         let series = collector.join().expect("the collector only merges");
@@ -304,21 +336,29 @@ impl<'a> Run<'a> {
         report.verification_note = note;
         report.read_back = read_back;
         report.groups = groups;
+        report.scenario = story.map(|story| {
+            story.facts(
+                &series,
+                report.longest_ack_gap_ns,
+                report.records.not_acknowledged,
+            )
+        });
         report.failed_conditions = self.failed_conditions(&series);
         report.target.cpu_ns = cpu_after
             .zip(cpu_before)
             .map(|(after, before)| after.saturating_sub(before));
-        write_results(folder, &report, &series)
-            .map_err(RunError::io(format!("writing to {}", folder.path().display())))?;
+        let unwritten = write_results(folder, &report, &series)
+            .err()
+            .map(|error| error.to_string());
         if !self.args.keep_topic {
             for topic in &self.created {
                 // The figures stand; the topic is named so that it can be deleted by hand.
                 if let Err(error) = self.cluster.delete_topic(topic) {
-                    eprintln!("topic {topic} was not deleted: {error}");
+                    live::say(format!("topic {topic} was not deleted: {error}"));
                 }
             }
         }
-        Ok(report)
+        Ok((report, unwritten))
     }
 
     fn load_plan(&self) -> Result<LoadPlan, RunError> {
@@ -330,7 +370,16 @@ impl<'a> Run<'a> {
             start: self.start()?,
             phases,
             rate: args.rate.clone(),
-            integrated: args.rate.integrated(args.record_size.mean()),
+            integrated: match &args.captured {
+                Some(workload) if args.rate == RateSpec::Captured => Some(workload.rate(args.scale())),
+                _ => args.rate.integrated(args.record_size.mean()),
+            },
+            workload: match &args.captured {
+                Some(workload) if args.rate == RateSpec::Captured => {
+                    Some((Arc::clone(workload), args.scale()))
+                }
+                _ => None,
+            },
             records: args.num_records,
             sizes: args.record_size.clone(),
             compressibility: args.compressibility,
@@ -367,7 +416,34 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts the senders, prints progress, and waits for their end.
+    /// Lets the run be seen while it lasts.
+    fn show(&self, plan: &LoadPlan, live: &Live) -> Result<Watching, RunError> {
+        live.watch(Watched {
+            target: self.bootstrap.clone(),
+            durability: self.durability.clone(),
+            load: format!(
+                "{}; values of {}; {} partitions, {} sender(s), acks {}",
+                RateText(&plan.rate),
+                plan.sizes,
+                self.layout.partitions(),
+                plan.producers,
+                if plan.acks == -1 {
+                    "all".to_owned()
+                } else {
+                    plan.acks.to_string()
+                }
+            ),
+            clock: self.clock,
+            start: plan.start,
+            phases: plan.phases,
+            offered: plan.integrated.clone(),
+            record_bytes: plan.sizes.mean(),
+            progress: Arc::clone(&self.progress),
+        })
+        .map_err(RunError::io("starting the progress display"))
+    }
+
+    /// Starts the senders and waits for their end.
     fn run_senders(
         &self,
         plan: &Arc<LoadPlan>,
@@ -386,44 +462,13 @@ impl<'a> Run<'a> {
                 .map_err(RunError::io("starting a sender"))?;
         }
         drop(done);
-        let mut reports = Vec::new();
-        let mut last = 0;
-        loop {
-            match finished.recv_timeout(PROGRESS_EVERY) {
-                Ok(report) => reports.push(report),
-                Err(mpsc::RecvTimeoutError::Timeout) => last = self.print_progress(plan, last),
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            }
-        }
+        let reports: Vec<SenderReport> = finished.into_iter().collect();
         if reports.len() < self.args.producers as usize {
             return Err(RunError::Target(
                 "a sender ended without its report; its panic is printed above".to_owned(),
             ));
         }
         Ok(reports)
-    }
-
-    fn print_progress(&self, plan: &LoadPlan, last: u64) -> u64 {
-        let acknowledged = self.progress.acknowledged.load(Ordering::Relaxed);
-        if !self.args.quiet && !self.args.json {
-            let at = self.clock.now().saturating_sub(plan.start);
-            let phase = if self.clock.now() < plan.start {
-                "waiting"
-            } else if at < plan.phases.warm_up {
-                "warm-up"
-            } else if at < plan.phases.end {
-                "measuring"
-            } else {
-                "draining"
-            };
-            eprintln!(
-                "{:>4} s  {phase:<9}  {:>12} records/s acknowledged, {:>12} read",
-                at / SECOND,
-                crate::units::format_count(acknowledged - last),
-                crate::units::format_count(self.progress.received.load(Ordering::Relaxed))
-            );
-        }
-        acknowledged
     }
 }
 

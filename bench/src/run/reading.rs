@@ -2,9 +2,9 @@
 
 use super::{Run, RunError};
 use crate::clock::{Nanos, SECOND};
-use crate::consumer::{ConsumePlan, Consumer, ConsumerReport, Group, Member};
+use crate::consumer::{ConsumePlan, Consumer, ConsumerReport, Group, MAX_BYTES, Member};
 use crate::report::{GroupFacts, ReadBack};
-use crate::sender::LoadPlan;
+use crate::sender::{INTERRUPTED_TIMEOUT, LoadPlan};
 use crate::series::{IntervalPart, Phases, Recorder};
 use crate::verify::{Ledger, Observed, SequenceId, Verification};
 use std::collections::{BTreeMap, HashMap};
@@ -14,6 +14,9 @@ use std::thread::JoinHandle;
 
 /// How long groups may take until all their members have joined.
 const JOIN_TIMEOUT: Nanos = 60 * SECOND;
+
+/// What a consumer that is held back takes at a time: so much of what it may take in a second.
+const HELD_BACK_FETCH_SECONDS: f64 = 0.05;
 
 /// How often to look whether they have.
 const JOIN_POLL: Nanos = 10_000_000;
@@ -31,6 +34,15 @@ impl Run<'_> {
             fetch_version,
             end_offsets: OnceLock::new(),
             start_offsets: self.start_offsets.clone(),
+            paused: self
+                .args
+                .pause_consumers
+                .map(|(from, to)| (from.as_nanos() as Nanos, to.as_nanos() as Nanos)),
+            rate: self.args.consumer_rate,
+            // One that is held back takes little at a time: else it would have taken all there is, and then wait.
+            fetch_bytes: self.args.consumer_rate.map_or(MAX_BYTES, |rate| {
+                (rate * self.args.record_size.mean() * HELD_BACK_FETCH_SECONDS) as i32
+            }),
         }))
     }
 
@@ -65,11 +77,17 @@ impl Run<'_> {
         let mut groups = Vec::new();
         for number in 0..self.args.groups {
             let name = format!("strandline-bench-{:08x}-{number}", self.run_id);
-            let group = Arc::new(Group::new(name, &self.bootstrap));
+            let group = Arc::new(Group::new(name, &self.bootstrap, self.args.group_protocol));
             let mut members = Vec::new();
             for index in 0..self.args.group_members {
                 let recorder = Recorder::new(phases, parts.clone());
-                let member = Member::new(consume_plan, &group, Some(recorder), &self.progress);
+                let member = Member::new(
+                    consume_plan,
+                    &group,
+                    (u64::from(index), u64::from(self.args.group_members)),
+                    Some(recorder),
+                    &self.progress,
+                );
                 members.push(
                     std::thread::Builder::new()
                         .name(format!("member-{number}-{index}"))
@@ -126,7 +144,12 @@ impl Run<'_> {
             };
             return (None, Some(why.to_owned()), None);
         };
-        let ends = self.cluster.end_offsets(&self.layout);
+        let ends = if self.progress.is_interrupted() {
+            let timeout = std::time::Duration::from_nanos(INTERRUPTED_TIMEOUT);
+            self.cluster.end_offsets_within(&self.layout, timeout)
+        } else {
+            self.cluster.end_offsets(&self.layout)
+        };
         let (ends, mut note) = match ends {
             Ok(ends) => (ends, None),
             Err(error) => (
@@ -195,6 +218,7 @@ pub(super) fn finish_groups(
             name: group.name.clone(),
             members: count,
             joins: group.joins(),
+            longest_pause_ns: group.longest_pause(),
             verification: Verification::of(ledgers, &observed),
         });
     }

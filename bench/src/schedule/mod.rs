@@ -11,6 +11,7 @@ mod rate;
 pub use rate::{IntegratedRate, RateProfile, RateSpec, Stage};
 
 use crate::clock::Nanos;
+use crate::workload::{Captured, Cursor};
 
 /// Multiples of it are spread evenly between whole numbers.
 const GOLDEN: f64 = 0.618_033_988_749_895;
@@ -82,6 +83,8 @@ enum Spacing {
     /// The next arrival in units of the integrated rate: a sum of exponential gaps. The superposition of the
     /// streams is the Poisson process of the whole rate.
     Poisson { rng: fastrand::Rng, next: f64, gap: f64 },
+    /// Each at the time at which it was captured.
+    Captured(Box<Cursor>),
 }
 
 impl Arrivals {
@@ -107,7 +110,7 @@ impl Arrivals {
                 phase: position.phase(),
                 gap: position.mean_gap(),
             },
-            RateSpec::Constant(_) | RateSpec::Max | RateSpec::OfPeak(_) => Spacing::Even,
+            RateSpec::Constant(_) | RateSpec::Max | RateSpec::OfPeak(_) | RateSpec::Captured => Spacing::Even,
         };
         let limit = share(records, position);
         Self {
@@ -117,6 +120,27 @@ impl Arrivals {
             sent: 0,
             end,
             limit,
+        }
+    }
+
+    /// The records of `cursor`, until the schedule ends.
+    pub fn captured(cursor: Cursor, rate: IntegratedRate, position: StreamPosition, end: Nanos) -> Self {
+        Self {
+            rate,
+            position,
+            spacing: Spacing::Captured(Box::new(cursor)),
+            sent: 0,
+            end,
+            limit: u64::MAX,
+        }
+    }
+
+    /// What the next arrival is, where that was captured.
+    #[inline]
+    pub fn record(&self) -> Option<Captured> {
+        match &self.spacing {
+            Spacing::Captured(cursor) => cursor.peek(),
+            _ => None,
         }
     }
 
@@ -130,6 +154,7 @@ impl Arrivals {
             Spacing::Even => (self.sent * self.position.of + self.position.index) as f64,
             Spacing::Uneven { phase, gap } => (self.sent as f64 + phase) * gap,
             Spacing::Poisson { next, .. } => *next,
+            Spacing::Captured(cursor) => return cursor.due().filter(|at| *at < self.end),
         };
         let at = self.rate.time_of(count);
         (at < self.end).then_some(at)
@@ -139,8 +164,10 @@ impl Arrivals {
     #[inline]
     pub fn advance(&mut self) {
         self.sent += 1;
-        if let Spacing::Poisson { rng, next, gap } = &mut self.spacing {
-            *next += exponential(rng, *gap);
+        match &mut self.spacing {
+            Spacing::Poisson { rng, next, gap } => *next += exponential(rng, *gap),
+            Spacing::Captured(cursor) => cursor.advance(),
+            Spacing::Even | Spacing::Uneven { .. } => {}
         }
     }
 
@@ -150,11 +177,14 @@ impl Arrivals {
             return 0;
         }
         let due = self.rate.count_at(now.min(self.end));
-        let due = match self.spacing {
+        let due = match &self.spacing {
             // How many k have k * of + index below the integral; the margin is far above the rounding of f64 and far below 1.
             Spacing::Even => (due - self.position.index as f64 - ROUNDING) / self.position.of as f64,
             Spacing::Uneven { phase, gap } => due / gap - phase - ROUNDING,
             Spacing::Poisson { gap, .. } => due / gap,
+            Spacing::Captured(cursor) => {
+                return cursor.due_before(now.min(self.end)).saturating_sub(self.sent);
+            }
         };
         (due.ceil().max(0.0) as u64)
             .min(self.limit)

@@ -13,6 +13,8 @@ pub enum RateSpec {
     Poisson(RateProfile),
     /// As fast as the window allows: a closed loop, whose response time is its service time.
     Max,
+    /// As it was captured: every record has its own time.
+    Captured,
     /// So many percent of a peak that is measured first; evenly spaced.
     OfPeak(f64),
 }
@@ -41,6 +43,9 @@ impl RateSpec {
         if text == "max" {
             return Ok(Self::Max);
         }
+        if text == "captured" {
+            return Ok(Self::Captured);
+        }
         if let Some(percent) = text.strip_suffix('%') {
             return match percent.parse::<f64>() {
                 Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Self::OfPeak(percent)),
@@ -59,7 +64,7 @@ impl RateSpec {
     pub fn integrated(&self, record_bytes: f64) -> Option<IntegratedRate> {
         match self {
             Self::Constant(profile) | Self::Poisson(profile) => Some(profile.integrated(record_bytes)),
-            Self::Max | Self::OfPeak(_) => None,
+            Self::Max | Self::OfPeak(_) | Self::Captured => None,
         }
     }
 
@@ -197,6 +202,31 @@ impl IntegratedRate {
     /// A constant rate of `records_per_second`.
     pub fn constant(records_per_second: f64) -> Self {
         RateProfile::constant(Quantity::Records(records_per_second)).integrated(1.0)
+    }
+
+    /// So many records in each step of `seconds`; after the last the mean goes on.
+    pub fn from_counts(seconds: f64, counts: &[u64]) -> Self {
+        let mut segments = Vec::with_capacity(counts.len() + 1);
+        let mut before = 0_u64;
+        for (step, &count) in counts.iter().enumerate() {
+            segments.push(Segment {
+                start_seconds: step as f64 * seconds,
+                start_count: before as f64,
+                from: count as f64 / seconds,
+                slope: 0.0,
+            });
+            before += count;
+        }
+        let all = counts.len().max(1) as f64 * seconds;
+        segments.push(Segment {
+            start_seconds: counts.len() as f64 * seconds,
+            start_count: before as f64,
+            from: (before as f64 / all).max(f64::MIN_POSITIVE),
+            slope: 0.0,
+        });
+        Self {
+            segments: segments.into(),
+        }
     }
 
     fn segment_at(&self, seconds: f64) -> &Segment {

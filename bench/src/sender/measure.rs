@@ -4,6 +4,7 @@ use super::plan::{LoadPlan, Progress};
 use super::stream::Sealed;
 use crate::clock::Nanos;
 use crate::histogram::Latencies;
+use crate::live::Recent;
 use crate::series::Recorder;
 use crate::verify::{Ledger, SequenceId};
 use std::collections::{BTreeMap, HashMap};
@@ -68,6 +69,8 @@ pub(super) struct Meter {
     pub(super) report: SenderReport,
     recorder: Recorder,
     progress: Arc<Progress>,
+    /// For whoever watches.
+    recent: Recent,
     next_sample: u64,
     least_tool_lag: Option<Nanos>,
 }
@@ -78,6 +81,7 @@ impl Meter {
             report: SenderReport::default(),
             recorder,
             progress,
+            recent: Recent::default(),
             next_sample: 0,
             least_tool_lag: None,
         }
@@ -108,6 +112,7 @@ impl Meter {
             for &intended in &rest[..count] {
                 slot.acks.response.record_between(intended, now);
                 slot.acks.lag.record_between(intended, submitted);
+                self.recent.record_between(intended, now);
             }
             slot.acks
                 .service
@@ -181,5 +186,6 @@ impl Meter {
             tool_lag,
         });
         self.next_sample = index + 1;
+        self.progress.publish(&mut self.recent);
     }
 }

@@ -28,6 +28,9 @@ use stream::{Filler, Stream};
 /// The part of a wait that is spun where cores are to spare: a sleeping thread wakes tens of microseconds late.
 const SPIN: Nanos = 30_000;
 
+/// How long the answers of an interrupted run are waited for: somebody waits at the terminal.
+pub(crate) const INTERRUPTED_TIMEOUT: Nanos = 2 * SECOND;
+
 /// A sender before its thread starts: connected, nothing sent.
 pub struct Sender {
     plan: Arc<LoadPlan>,
@@ -57,7 +60,7 @@ impl Sender {
             partitions.sort_unstable();
             let streams = partitions
                 .into_iter()
-                .map(|partition| Stream::new(plan, partition, position(plan, partition, index, of)))
+                .map(|partition| Stream::new(plan, partition, index, position(plan, partition, index, of)))
                 .collect();
             lanes.push(Lane::new(address, pipe, identity, streams));
         }
@@ -80,7 +83,7 @@ impl Sender {
         let plan = Arc::clone(&self.plan);
         let end = plan.start + plan.phases.end;
         let mut scratch = vec![0; plan.sizes.max()];
-        let mut give_up = None;
+        let mut ending_since = None;
         loop {
             let now = plan.clock.now();
             let submitting =
@@ -96,7 +99,13 @@ impl Sender {
                     lane.submit(&mut filler, &mut self.meter);
                 }
             } else {
-                let give_up = *give_up.get_or_insert(now + plan.answer_timeout);
+                let patience = if self.progress.is_interrupted() {
+                    plan.answer_timeout.min(INTERRUPTED_TIMEOUT)
+                } else {
+                    plan.answer_timeout
+                };
+                let began = *ending_since.get_or_insert(now);
+                let give_up = began + patience;
                 if now >= give_up || self.lanes.iter().all(Lane::is_idle) {
                     break;
                 }

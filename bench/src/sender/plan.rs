@@ -3,11 +3,13 @@
 use crate::client::Dialer;
 use crate::clock::{Clock, Nanos};
 use crate::keys::KeySpace;
+use crate::live::Recent;
 use crate::schedule::{IntegratedRate, RateSpec};
 use crate::series::Phases;
 use crate::sizes::Sizes;
-use std::sync::Arc;
+use crate::workload::Workload;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use strandline_wire::batch::Codec;
 
 /// The load of a run.
@@ -25,6 +27,8 @@ pub struct LoadPlan {
     pub rate: RateSpec,
     /// The offered rate; `None` for the closed loop.
     pub integrated: Option<IntegratedRate>,
+    /// What to replay, if anything, and how many times as fast as it was captured.
+    pub workload: Option<(Arc<Workload>, f64)>,
     /// The most records to send in all.
     pub records: Option<u64>,
     /// Bytes of records' values.
@@ -82,6 +86,8 @@ pub struct Progress {
     pub acknowledged: AtomicU64,
     /// Records received by consumers.
     pub received: AtomicU64,
+    /// Response times since they were last looked at.
+    pub recent: Mutex<Recent>,
     /// Set to end the run early.
     pub interrupted: Arc<AtomicBool>,
 }
@@ -90,5 +96,17 @@ impl Progress {
     /// Whether the run is to end early.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Adds response times, unless somebody looks at them just now: a sender never waits for that.
+    pub(super) fn publish(&self, recent: &mut Recent) {
+        if let Ok(mut shown) = self.recent.try_lock() {
+            shown.take_from(recent);
+        }
+    }
+
+    /// Response times since the last call.
+    pub fn take_recent(&self) -> Recent {
+        std::mem::take(&mut *self.recent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -4,15 +4,16 @@ use super::plan::LoadPlan;
 use crate::client::ProducerIdentity;
 use crate::clock::Nanos;
 use crate::keys::PartitionKeys;
-use crate::payload::{BodyPool, PayloadHeader};
+use crate::payload::{BodyPool, HEADER_BYTES, PayloadHeader};
 use crate::schedule::{Arrivals, StreamPosition, share};
 use crate::verify::Ledger;
+use crate::workload::Cursor;
 use std::ops::Range;
 use std::sync::Arc;
 use strandline_wire::batch::{BatchBuilder, Codec, HEADER_SIZE};
 
-/// The most that a record adds to its value: length, attributes, deltas, key length, a key of eight bytes, value length, header
-/// count.
+/// The most that a record adds to its value and a captured key: length, attributes, deltas, key length, a key of eight bytes, value
+/// length, header count.
 const RECORD_OVERHEAD_MAX: usize = 29;
 
 /// A stream without anything due.
@@ -39,6 +40,9 @@ pub(super) struct Stream {
     random: fastrand::Rng,
     /// The size of the next value.
     next_size: usize,
+    /// The key of the next record, where records are replayed.
+    captured_key: Vec<u8>,
+    has_captured_key: bool,
     /// Bytes of the values in the batch.
     value_bytes: u64,
     /// Records sent under the producer id that is in use.
@@ -67,13 +71,17 @@ pub(super) struct Filler<'a> {
 }
 
 impl Stream {
-    pub(super) fn new(plan: &LoadPlan, partition: i32, position: StreamPosition) -> Self {
+    pub(super) fn new(plan: &LoadPlan, partition: i32, sender: u32, position: StreamPosition) -> Self {
         let keys = plan
             .keys
             .as_ref()
             .map(|space| space.partition((partition % plan.partitions).unsigned_abs() as usize));
         let mut random = fastrand::Rng::with_seed(plan.seed ^ (position.index << 20 | 0x5eed));
         let arrivals = plan.integrated.clone().map(|rate| {
+            if let Some((workload, scale)) = &plan.workload {
+                let cursor = Cursor::new(workload, partition, (sender, plan.producers), *scale);
+                return Arrivals::captured(cursor, rate, position, plan.phases.end);
+            }
             Arrivals::new(
                 &plan.rate,
                 rate,
@@ -98,6 +106,8 @@ impl Stream {
             keys,
             next_size: plan.sizes.draw(&mut random),
             random,
+            captured_key: Vec::new(),
+            has_captured_key: false,
             value_bytes: 0,
             producer_sequence: 0,
             acknowledged: 0,
@@ -112,6 +122,13 @@ impl Stream {
             .as_ref()
             .and_then(Arrivals::peek)
             .map_or(NEVER, |at| start + at);
+        if let Some(record) = self.arrivals.as_ref().and_then(Arrivals::record) {
+            self.next_size = record.value_bytes.max(HEADER_BYTES);
+            self.has_captured_key = record.key.is_some();
+            if let Some(key) = record.key {
+                key.fill(&mut self.captured_key);
+            }
+        }
     }
 
     /// Moves what is due by `now` into the batch, as far as it holds.
@@ -154,8 +171,11 @@ impl Stream {
             .keys
             .as_ref()
             .map(|keys| keys.key(self.next_sequence, &mut self.random));
-        self.builder
-            .record(timestamp, key.as_ref().map(<[u8; 8]>::as_slice), Some(value));
+        let key = key
+            .as_ref()
+            .map(<[u8; 8]>::as_slice)
+            .or(self.has_captured_key.then_some(&self.captured_key[..]));
+        self.builder.record(timestamp, key, Some(value));
         self.value_bytes += self.next_size as u64;
         self.next_size = filler.plan.sizes.draw(&mut self.random);
         self.intended.push(intended);
@@ -165,7 +185,11 @@ impl Stream {
     /// Whether one more record would make the batch larger than it may be. A batch holds at least one.
     fn is_full(&self, plan: &LoadPlan) -> bool {
         !self.intended.is_empty()
-            && self.builder.size().max(HEADER_SIZE) + self.next_size + RECORD_OVERHEAD_MAX > plan.batch_bytes
+            && self.builder.size().max(HEADER_SIZE)
+                + self.next_size
+                + self.captured_key.len()
+                + RECORD_OVERHEAD_MAX
+                > plan.batch_bytes
     }
 
     /// Whether the batch is to be sent: it is full, or its first record has lingered, or no other will come.

@@ -1,9 +1,11 @@
 //! A broker as a child process, with its data under the run's folder: never in memory, never outliving the run.
 
 use crate::direct_io::in_memory_file_system;
+use crate::live::say;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,6 +24,9 @@ const STOP_POLL: Duration = Duration::from_millis(5);
 
 /// The start of the line on stdout that says the broker serves, and where.
 const READY: &str = "ready:";
+
+/// How often to look for ports when somebody else takes those that were free.
+const PORT_ATTEMPTS: u32 = 5;
 
 /// Lines of its log to show when it does not start.
 const LOG_LINES_SHOWN: usize = 10;
@@ -59,6 +64,8 @@ pub struct ChildOptions {
     pub arguments: Vec<String>,
     /// The folder for its data and its log.
     pub directory: PathBuf,
+    /// Whether it will be killed and started again, on the same ports.
+    pub comes_again: bool,
 }
 
 /// The children that run, for [`terminate_children`].
@@ -82,9 +89,13 @@ fn terminate(pid: u32) -> io::Result<()> {
 /// A running child; dropping it stops it.
 #[derive(Debug)]
 pub struct ChildBroker {
-    child: Child,
+    /// `None` while it is dead.
+    child: Option<Child>,
     addresses: Vec<String>,
     data: PathBuf,
+    options: ChildOptions,
+    /// The port of its first listener; 0 for any.
+    port: u16,
 }
 
 impl ChildBroker {
@@ -102,14 +113,56 @@ impl ChildBroker {
             }
             Err(error) => return Err(format!("{}: {error}", data.display())),
         }
-        let log_path = options.directory.join("broker.log");
-        let log = File::create(&log_path).map_err(|error| format!("{}: {error}", log_path.display()))?;
-        let mut command = command(options, &data)?;
+        // From here on a child is stopped whatever happens.
+        let mut broker = Self {
+            child: None,
+            addresses: Vec::new(),
+            data,
+            options: options.clone(),
+            port: 0,
+        };
+        let log = broker.log_path();
+        File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        if options.comes_again {
+            broker.start_on_ports_of_its_own()?;
+        } else {
+            broker.spawn()?;
+        }
+        Ok(broker)
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.options.directory.join("broker.log")
+    }
+
+    /// Starts on ports that were free a moment ago; other ones when somebody was faster.
+    fn start_on_ports_of_its_own(&mut self) -> Result<(), String> {
+        let mut last = String::new();
+        for _ in 0..PORT_ATTEMPTS {
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+            self.port = free.map_err(|error| format!("no free port: {error}"))?.port();
+            match self.spawn() {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+            self.terminate().map_err(|error| error.to_string())?;
+        }
+        Err(last)
+    }
+
+    /// Starts the process on its data and waits until it is ready.
+    fn spawn(&mut self) -> Result<(), String> {
+        let log_path = self.log_path();
+        let log = File::options()
+            .append(true)
+            .open(&log_path)
+            .map_err(|error| format!("{}: {error}", log_path.display()))?;
+        let mut command = command(&self.options, &self.data, self.port)?;
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command
             // A group of its own: Ctrl-C in the terminal ends the run, and the run ends the broker.
             .process_group(0)
-            .args(&options.arguments)
+            .args(&self.options.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -120,20 +173,30 @@ impl ChildBroker {
             .unwrap_or_else(PoisonError::into_inner)
             .push(child.id());
         let stdout = child.stdout.take();
-        // From here on the child is stopped whatever happens.
-        let mut broker = Self {
-            child,
-            addresses: Vec::new(),
-            data,
-        };
+        self.child = Some(child);
         let lines = stdout.map(read_lines).ok_or("the child has no stdout")?;
-        broker.addresses = broker.wait_until_ready(&lines).map_err(|error| {
+        self.addresses = self.wait_until_ready(&lines).map_err(|error| {
             let log = fs::read_to_string(&log_path).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
             let last = lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n  ");
             format!("{program}: {error}; its log ends:\n  {last}")
         })?;
-        Ok(broker)
+        Ok(())
+    }
+
+    /// Kills it, as a crash does: nothing is written any more.
+    pub fn kill(&mut self) -> io::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            forget(child.id());
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Starts it again after [`Self::kill`], on its data and its ports.
+    pub fn start_again(&mut self) -> Result<(), String> {
+        self.spawn()
     }
 
     fn wait_until_ready(&mut self, lines: &mpsc::Receiver<String>) -> Result<Vec<String>, String> {
@@ -153,10 +216,12 @@ impl ChildBroker {
                 }
                 Err(RecvTimeoutError::Timeout) => return Err("not ready after 60 s".to_owned()),
                 Err(RecvTimeoutError::Disconnected) => {
-                    let status = self
-                        .child
-                        .wait()
-                        .map_or_else(|error| error.to_string(), |status| status.to_string());
+                    let status = match &mut self.child {
+                        Some(child) => child
+                            .wait()
+                            .map_or_else(|error| error.to_string(), |status| status.to_string()),
+                        None => "gone".to_owned(),
+                    };
                     return Err(format!("ended before it was ready ({status})"));
                 }
             }
@@ -170,31 +235,30 @@ impl ChildBroker {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().map_or(0, Child::id)
     }
 
     /// Stops it in order and removes its data.
-    pub fn stop(mut self) -> io::Result<()> {
+    pub fn stop(&mut self) -> io::Result<()> {
         self.terminate()?;
         fs::remove_dir_all(&self.data)
     }
 
     fn terminate(&mut self) -> io::Result<()> {
-        // From here on its id may be given to another process: it is not one of ours any more.
-        RUNNING
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|pid| *pid != self.child.id());
-        if self.child.try_wait()?.is_some() {
+        let Some(mut child) = self.child.take() else {
+            return Ok(());
+        };
+        forget(child.id());
+        if child.try_wait()?.is_some() {
             return Ok(());
         }
-        terminate(self.child.id())?;
+        terminate(child.id())?;
         let deadline = Instant::now() + STOP_TIMEOUT;
-        while self.child.try_wait()?.is_none() {
+        while child.try_wait()?.is_none() {
             if Instant::now() > deadline {
-                eprintln!("the broker did not stop within 30 s and is killed");
-                self.child.kill()?;
-                self.child.wait()?;
+                say("the broker did not stop within 30 s and is killed");
+                child.kill()?;
+                child.wait()?;
                 break;
             }
             std::thread::sleep(STOP_POLL);
@@ -203,24 +267,29 @@ impl ChildBroker {
     }
 }
 
+/// From here on its id may be given to another process: it is not one of ours any more.
+fn forget(pid: u32) {
+    RUNNING
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .retain(|running| *running != pid);
+}
+
 impl Drop for ChildBroker {
     fn drop(&mut self) {
         if let Err(error) = self.terminate() {
-            eprintln!("stopping the broker (pid {}): {error}", self.child.id());
+            say(format!("stopping the broker: {error}"));
         }
     }
 }
 
-fn command(options: &ChildOptions, data: &Path) -> Result<Command, String> {
+fn command(options: &ChildOptions, data: &Path, port: u16) -> Result<Command, String> {
     let own = std::env::current_exe().map_err(|error| format!("where this program lies: {error}"))?;
     let mut command = match options.kind {
         ChildKind::Strandline => {
             let binary = match &options.binary {
                 Some(binary) => binary.clone(),
-                None => {
-                    build_beside(&own)?;
-                    own.with_file_name("strandline")
-                }
+                None => own.with_file_name("strandline"),
             };
             if !binary.is_file() {
                 return Err(format!(
@@ -241,50 +310,11 @@ fn command(options: &ChildOptions, data: &Path) -> Result<Command, String> {
             command
         }
     };
-    command.args(["--port", "0"]).arg("--data-dir").arg(data);
-    Ok(command)
-}
-
-/// Builds the broker when this program was started by `cargo run` in its own tree, which builds only this one.
-fn build_beside(own: &Path) -> Result<(), String> {
-    let this = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let by_cargo = std::env::var_os("CARGO_MANIFEST_DIR").is_some_and(|folder| Path::new(&folder) == this);
-    let (Some(cargo), true, Some(profile)) = (std::env::var_os("CARGO"), by_cargo, own.parent()) else {
-        return Ok(());
-    };
-    let (Some(target), Some(name)) = (profile.parent(), profile.file_name()) else {
-        return Ok(());
-    };
-    let mut command = Command::new(cargo);
     command
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "strandline",
-            "--bin",
-            "strandline",
-        ])
-        .arg("--manifest-path")
-        .arg(this.with_file_name("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(target);
-    match name.to_str() {
-        Some("debug") => {}
-        Some(release) => {
-            command.args(["--profile", release]);
-        }
-        None => return Ok(()),
-    }
-    if !profile.join("strandline").is_file() {
-        eprintln!("building the broker; this takes some minutes, once");
-    }
-    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("cargo could not build the broker ({status})"))
-    }
+        .args(["--port", &port.to_string()])
+        .arg("--data-dir")
+        .arg(data);
+    Ok(command)
 }
 
 /// Reads on to the end, so that the child never blocks on a full pipe.

@@ -1,5 +1,6 @@
 //! The report as one page that needs nothing else: no script, no font, no network.
 
+mod scenario;
 mod svg;
 mod sweep;
 
@@ -7,7 +8,7 @@ pub use sweep::sweep_page;
 
 use super::{Phase, RunReport, TimelineRow};
 use crate::histogram::Summary;
-use crate::units::{format_byte_rate, format_count, format_nanos};
+use crate::units::{format_byte_rate, format_count, format_linger, format_nanos};
 use std::fmt::Write;
 use svg::{Axis, Bars, Line, Lines, escape};
 
@@ -55,6 +56,7 @@ pub(super) fn page(report: &RunReport) -> String {
         out.push_str(&latency_over_time(report).draw());
         out.push_str(&throughput_over_time(report).draw());
     }
+    scenario::section(&mut out, report);
     balance(&mut out, report);
     against_limits(&mut out, report);
     verification(&mut out, report);
@@ -132,9 +134,9 @@ fn headline(out: &mut String, report: &RunReport) {
             (
                 "batches",
                 format!(
-                    "up to {} B, linger {}, {} requests in flight a connection",
+                    "up to {} B, {}, {} requests in flight a connection",
                     load.batch_bytes,
-                    format_nanos(load.linger_ns),
+                    format_linger(load.linger_ns),
                     load.window
                 ),
             ),
@@ -295,7 +297,7 @@ fn latency_over_time(report: &RunReport) -> Lines {
         x: time_axis(report),
         y: Axis::by_magnitude("latency", values, |value| format_nanos(value as u64)),
         lines,
-        shaded: warm_up_shade(report),
+        shaded: scenario::shades(report),
     }
 }
 
@@ -336,7 +338,7 @@ fn throughput_over_time(report: &RunReport) -> Lines {
             format_count(value.round() as u64)
         }),
         lines,
-        shaded: warm_up_shade(report),
+        shaded: scenario::shades(report),
     }
 }
 
@@ -476,7 +478,7 @@ fn verification(out: &mut String, report: &RunReport) {
         rows.push((
             "group",
             format!(
-                "{} of {} members, {} joins: {} read, lost {}, delivered again {}, reordered {}",
+                "{} of {} members, {} joins: {} read, lost {}, delivered again {}, reordered {}; longest pause of a partition {}",
                 if found.passed_at_least_once() {
                     "passed"
                 } else {
@@ -487,7 +489,8 @@ fn verification(out: &mut String, report: &RunReport) {
                 format_count(found.received),
                 found.acknowledged_missing,
                 found.duplicates,
-                found.reordered
+                found.reordered,
+                format_nanos(group.longest_pause_ns)
             ),
         ));
     }
