@@ -217,6 +217,9 @@ fn own_suites(arguments: &Arguments, report: &mut Report, tools: &Tools, scratch
     if wanted(arguments, Suite::Export) {
         suites::export::run(report, tools, &arguments.broker, &arguments.strandctl, scratch);
     }
+    if wanted(arguments, Suite::Load) {
+        suites::load::kill_and_recover(report, &arguments.bench, &arguments.broker, scratch);
+    }
     if wanted(arguments, Suite::ConsumerProtocol) {
         suites::consumer_protocol::broker_dies(report, tools, &arguments.broker, scratch);
     }

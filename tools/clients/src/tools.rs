@@ -173,6 +173,25 @@ impl Tools {
         ))
     }
 
+    /// Whether a headless browser draws the report of a run without a complaint and without a network. The
+    /// screenshot stays beside the clients.
+    pub(crate) fn browser_shows(&self, page: &Path) -> Result<(), String> {
+        let output = self
+            .python("browser.py")
+            .arg(page)
+            .arg(self.folder.join("report.png"))
+            .output()
+            .map_err(|error| format!("cannot run python: {error}"))?;
+        if output.status.success() && output.stdout == b"OK\n" {
+            return Ok(());
+        }
+        Err(format!(
+            "{:.500}{:.1500}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ))
+    }
+
     fn python(&self, script: &str) -> Command {
         let mut command = Command::new(self.folder.join("venv/bin/python"));
         command.arg("-B").arg(self.sources.join("python").join(script));
