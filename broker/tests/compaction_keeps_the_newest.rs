@@ -1,14 +1,18 @@
 //! Compacted topics over TCP: what stays, what goes and when, from every offset; the offsets topic under its groups.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::time::{Duration, Instant};
 
-use kafka_protocol::messages::DeleteGroupsRequest;
+use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use kafka_protocol::messages::{DeleteGroupsRequest, DescribeLogDirsRequest};
+use strandline_wire::log_details::{CompactionDetails, LogDetails};
 use support::batch::{CODECS, decode_all, now_ms};
 use support::group::{commit, committed, coordinator, group_id};
 use support::http::metrics;
-use support::topic::set_config;
+use support::topic::{name, set_config};
 use support::{Batch, Broker, Partition, Record};
 
 /// Longer than any cleaning should take.
@@ -93,8 +97,22 @@ fn becomes(p: &mut Partition, wanted: &str) {
     }
 }
 
+/// What DescribeLogDirs tells of the cleaner's work.
+fn told(p: &mut Partition) -> Option<CompactionDetails> {
+    let topic = DescribableLogDirTopic::default()
+        .with_topic(name(&p.topic))
+        .with_partitions(vec![p.index]);
+    let request = DescribeLogDirsRequest::default().with_topics(Some(vec![topic]));
+    let answer = p.client.call(4, &request);
+    let partition = &answer.results[0].topics[0].partitions[0];
+    LogDetails::decode(&partition.unknown_tagged_fields)
+        .unwrap()
+        .compaction
+}
+
 #[test]
 fn the_newest_of_each_key_stays_where_it_was() {
+    let began = now_ms();
     let mut broker = start();
     let mut p = create(&broker, "abc", &[]);
     let mut now = clock();
@@ -116,6 +134,19 @@ fn the_newest_of_each_key_stays_where_it_was() {
     }
     assert_eq!(p.list_offset(7, -2).offset, 0, "the start stays");
     assert_eq!(p.end_offset(), 4);
+    // The records are there a moment before the cleaning that left them ends.
+    let cleaned = loop {
+        let told = told(&mut p).unwrap();
+        if told.last_cleaned_ms.is_some() {
+            break told;
+        }
+    };
+    assert!((began..=now_ms()).contains(&cleaned.last_cleaned_ms.unwrap()));
+    assert_eq!(
+        (cleaned.cleaned_to, cleaned.dirty_bytes, cleaned.dirty_ratio()),
+        (3, 0, 0.0)
+    );
+    assert!(cleaned.clean_bytes > 0 && !cleaned.is_uncleanable);
     let page = metrics(&broker);
     let sum = |name: &str| -> f64 {
         let of_name = page.iter().filter(|((series, _), _)| series == name);
@@ -128,6 +159,14 @@ fn the_newest_of_each_key_stays_where_it_was() {
     broker.launch();
     let mut p = Partition::find(&broker, "abc", 0);
     assert_eq!(content(&mut p, 0), "B=Y@1 A=Z@2 end=1@3");
+    let after = told(&mut p).unwrap();
+    assert_eq!(
+        (after.cleaned_to, after.last_cleaned_ms),
+        (3, None),
+        "how far is kept, when is not"
+    );
+    set_config(&mut p.client, "abc", "cleanup.policy", "delete");
+    assert_eq!(told(&mut p), None);
 }
 
 /// B33: tombstones kept for ever, dropped too early, or old values resurrected.

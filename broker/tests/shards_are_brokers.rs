@@ -118,7 +118,11 @@ fn log_directories_list_each_partition_once() {
                 );
                 assert_eq!(partition.offset_lag, 0);
                 let details = LogDetails::decode(&partition.unknown_tagged_fields);
-                assert_eq!(details, (version >= 2).then_some(LogDetails { segments: 1 }));
+                let expected = LogDetails {
+                    segments: 1,
+                    compaction: None,
+                };
+                assert_eq!(details, (version >= 2).then_some(expected));
                 if version == 4 {
                     assert!(seen.insert(partition.partition_index), "listed twice");
                 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use strandline_runtime::Runtime;
+use strandline_storage::Log;
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
-use strandline_wire::log_details::LogDetails;
+use strandline_wire::log_details::{CompactionDetails, LogDetails};
 use strandline_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResponse, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
@@ -89,6 +90,7 @@ fn describe<D: Disk>(topic: &Topic<D>, asked: &Asked) -> Option<DescribeLogDirsT
             let size = segments.iter().map(|segment| segment.payload_bytes).sum();
             let details = LogDetails {
                 segments: u32::try_from(segments.len()).unwrap_or(u32::MAX),
+                compaction: compaction(&partition.log),
             };
             DescribeLogDirsPartition::default()
                 .with_partition_index(partition.number)
@@ -101,6 +103,20 @@ fn describe<D: Disk>(topic: &Topic<D>, asked: &Asked) -> Option<DescribeLogDirsT
         DescribeLogDirsTopic::default()
             .with_name(name)
             .with_partitions(partitions)
+    })
+}
+
+/// What the cleaner knows of a log, if it is one of its logs.
+fn compaction<D: Disk>(log: &Log<D>) -> Option<CompactionDetails> {
+    let settings = log.settings();
+    let dirt = log.dirtiness(&settings.compaction, log.high_watermark());
+    let dirt = dirt.filter(|_| settings.compacts)?;
+    Some(CompactionDetails {
+        cleaned_to: log.cleaned_to(),
+        clean_bytes: dirt.clean_bytes,
+        dirty_bytes: dirt.dirty_bytes,
+        last_cleaned_ms: log.last_cleaned_ms(),
+        is_uncleanable: log.uncleanable().is_some(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strandline_wire::log_details::LogDetails;
+use strandline_wire::log_details::{CompactionDetails, LogDetails};
 use strandline_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use strandline_wire::messages::{DescribeLogDirsRequest, TopicName};
 use strandline_wire::protocol::StrBytes;
@@ -17,6 +17,8 @@ pub struct LogSize {
     pub bytes: i64,
     /// Its segments, where the broker tells.
     pub segments: Option<u32>,
+    /// What the cleaner knows of it, where the log is compacted and the broker tells.
+    pub compaction: Option<CompactionDetails>,
 }
 
 impl Client {
@@ -50,14 +52,17 @@ impl Client {
             connection.call(version, &request)
         })?;
         let topics = response.results.iter().flat_map(|result| &result.topics);
+        // Of nothing else, should a broker tell more than it was asked.
         Ok(topics
+            .filter(|found| found.name.as_str() == topic)
             .flat_map(|topic| &topic.partitions)
             .filter(|partition| !partition.is_future_key)
             .map(|partition| {
+                let details = LogDetails::decode(&partition.unknown_tagged_fields);
                 let size = LogSize {
                     bytes: partition.partition_size,
-                    segments: LogDetails::decode(&partition.unknown_tagged_fields)
-                        .map(|details| details.segments),
+                    segments: details.map(|details| details.segments),
+                    compaction: details.and_then(|details| details.compaction),
                 };
                 (partition.partition_index, size)
             })

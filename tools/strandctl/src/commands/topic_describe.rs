@@ -1,8 +1,10 @@
-//! `topic describe`: partitions, leaders, replicas, offsets, sizes, changed configuration.
+//! `topic describe`: partitions, leaders, replicas, offsets, sizes, changed configuration, what the cleaner did.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
+use strandline_wire::log_details::CompactionDetails;
 
 use crate::client::metadata::{Topic, Topics};
 use crate::client::offsets::{EARLIEST, LATEST};
@@ -36,6 +38,45 @@ struct PartitionDescription {
     size_bytes: Option<i64>,
     /// Null where the broker does not tell, as Kafka's does not.
     segments: Option<u32>,
+    /// Null where the log is not compacted, or the broker does not tell.
+    compaction: Option<Compaction>,
+}
+
+/// What the broker's cleaner knows of a log.
+#[derive(Serialize)]
+struct Compaction {
+    /// Everything below this offset was cleaned.
+    cleaned_to: i64,
+    /// The dirty share of what may be cleaned, from 0 to 1.
+    dirty_ratio: f64,
+    clean_bytes: u64,
+    dirty_bytes: u64,
+    /// When a cleaning last ended; null when none did since the broker started.
+    last_cleaned: Option<String>,
+    /// Whether the cleaner leaves the log alone, since it cannot read it.
+    uncleanable: bool,
+}
+
+impl Compaction {
+    fn of(details: &CompactionDetails) -> Self {
+        Self {
+            cleaned_to: details.cleaned_to,
+            dirty_ratio: details.dirty_ratio(),
+            clean_bytes: details.clean_bytes,
+            dirty_bytes: details.dirty_bytes,
+            last_cleaned: details.last_cleaned_ms.and_then(time_text),
+            uncleanable: details.is_uncleanable,
+        }
+    }
+}
+
+/// A time as `2026-01-31T12:00:00Z`; `None` for what no calendar has.
+fn time_text(ms: i64) -> Option<String> {
+    // What the format can express ends with the year 9999.
+    const FORMATTED_MAX_MS: u64 = 253_402_300_799_999;
+    let ms = u64::try_from(ms).ok().filter(|ms| *ms <= FORMATTED_MAX_MS)?;
+    let time = UNIX_EPOCH + Duration::from_millis(ms);
+    Some(humantime::format_rfc3339_seconds(time).to_string())
 }
 
 /// `strandctl topic describe`
@@ -92,6 +133,9 @@ fn describe_one(client: &mut Client, topic: Topic) -> Result<Description, Client
                 end_offset: ends.get(&partition.index).copied().flatten(),
                 size_bytes: sizes.get(&partition.index).map(|size| size.bytes),
                 segments: sizes.get(&partition.index).and_then(|size| size.segments),
+                compaction: sizes
+                    .get(&partition.index)
+                    .and_then(|size| size.compaction.as_ref().map(Compaction::of)),
                 partition: partition.index,
                 leader: partition.leader,
                 leader_epoch: partition.leader_epoch,
@@ -150,5 +194,58 @@ fn print(description: &Description, output: &mut Output) -> Result<(), Failure> 
             "SEGMENTS",
         ],
         &rows,
+    )?;
+    print_compaction(description, output)
+}
+
+/// What is known of the cleaner's work; nothing where it has none, or the broker does not tell.
+fn print_compaction(description: &Description, output: &mut Output) -> Result<(), Failure> {
+    let told = description.partitions.iter();
+    let told: Vec<_> = told
+        .filter_map(|partition| Some((partition.partition, partition.compaction.as_ref()?)))
+        .collect();
+    if told.is_empty() {
+        return Ok(());
+    }
+    let row = |(partition, compaction): &(i32, &Compaction)| {
+        let cleaned = match (compaction.uncleanable, &compaction.last_cleaned) {
+            (true, _) => "cannot be cleaned: the broker's log says why".to_owned(),
+            (false, Some(time)) => time.clone(),
+            (false, None) => "not since the broker started".to_owned(),
+        };
+        [
+            partition.to_string(),
+            compaction.cleaned_to.to_string(),
+            compaction.clean_bytes.to_string(),
+            compaction.dirty_bytes.to_string(),
+            format!("{:.3}", compaction.dirty_ratio),
+            cleaned,
+        ]
+    };
+    let rows: Vec<_> = told.iter().map(row).collect();
+    output.table(
+        [
+            "PARTITION",
+            "CLEAN TO",
+            "CLEAN BYTES",
+            "DIRTY BYTES",
+            "DIRTY RATIO",
+            "LAST CLEANED",
+        ],
+        &rows,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_this_calendar() {
+        assert_eq!(
+            time_text(1_700_000_000_999).as_deref(),
+            Some("2023-11-14T22:13:20Z")
+        );
+        assert_eq!((time_text(-1), time_text(i64::MAX)), (None, None));
+    }
 }

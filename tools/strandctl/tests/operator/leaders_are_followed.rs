@@ -41,6 +41,35 @@ fn a_description_asks_each_leader_what_it_holds() {
 }
 
 #[test]
+fn a_description_tells_of_the_cleaner_where_the_broker_does() {
+    let cluster = Cluster::start(2).with_topic("compacted", 3).with_topic("t", 1);
+    let describe = |arguments: &[&str]| {
+        let all = [&["topic", "describe"], arguments].concat();
+        strandctl(&cluster.bootstrap, &all, "").succeeded()
+    };
+    let partitions = describe(&["compacted", "--json"]).json()[0][0]["partitions"].clone();
+    assert_eq!(
+        partitions[0]["compaction"],
+        serde_json::json!({
+            "cleaned_to": 3, "dirty_ratio": 0.75, "clean_bytes": 100, "dirty_bytes": 300,
+            "last_cleaned": "2023-11-14T22:13:20Z", "uncleanable": false,
+        })
+    );
+    assert!(partitions[1]["compaction"].is_null(), "Kafka does not tell");
+    assert_eq!(partitions[2]["compaction"]["uncleanable"], true);
+    let shown = describe(&["compacted"]).stdout;
+    let table: Vec<&str> = shown
+        .lines()
+        .skip_while(|line| !line.contains("LAST CLEANED"))
+        .skip(1)
+        .collect();
+    assert_eq!(table.len(), 2, "{shown}");
+    assert!(table[0].ends_with("0.750        2023-11-14T22:13:20Z"), "{shown}");
+    assert!(table[1].contains("cannot be cleaned"), "{shown}");
+    assert!(!describe(&["t"]).stdout.contains("CLEANED"));
+}
+
+#[test]
 fn a_lost_acknowledgement_stores_no_record_twice() {
     let cluster = Cluster::start(1).with_topic("t", 1);
     cluster.plan(Fault::LostAcknowledgement);

@@ -34,7 +34,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 
-use strandline_wire::log_details::LogDetails;
+use strandline_wire::log_details::{CompactionDetails, LogDetails};
 
 use super::cluster::{Fault, Partition, Shared, State};
 use super::groups;
@@ -263,7 +263,8 @@ fn list_offsets(state: &mut State, broker: i32, request: ListOffsetsRequest) -> 
     ListOffsetsResponse::default().with_topics(topics.collect())
 }
 
-/// What a broker leads, a segment a batch; the first broker tells of segments, the others are Kafka's.
+/// What a broker leads, a segment a batch; the first broker tells of segments, and of the cleaner where the topic's name says that
+/// it is compacted; the others are Kafka's.
 fn log_dirs(state: &State, broker: i32) -> DescribeLogDirsResponse {
     let topics = state.topics.iter().map(|(name, partitions)| {
         let led = (0..).zip(partitions).filter(|(_, p)| p.leader == broker);
@@ -271,6 +272,13 @@ fn log_dirs(state: &State, broker: i32) -> DescribeLogDirsResponse {
             let bytes: usize = partition.batches.iter().map(|(_, batch)| batch.len()).sum();
             let details = LogDetails {
                 segments: partition.batches.len() as u32,
+                compaction: name.contains("compacted").then_some(CompactionDetails {
+                    cleaned_to: 3,
+                    clean_bytes: 100,
+                    dirty_bytes: 300,
+                    last_cleaned_ms: (index == 0).then_some(1_700_000_000_000),
+                    is_uncleanable: index == 2,
+                }),
             };
             let tagged = if broker == 1 {
                 details.encode()
