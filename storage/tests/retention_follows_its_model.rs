@@ -1,15 +1,21 @@
 //! Retention against a model: random appends, times, sizes, DeleteRecords, truncations, settings and restarts; after each
-//! round the log starts where a plain reading of the rules says, and has the segments that it says.
+//! round the log starts where a plain reading of the rules says, and has the segments that it says. A power cut at any flush of a
+//! round leaves the log as before the round or as after it, and never takes back a start that readers were told.
+//!
+//! `STRANDLINE_RETENTION_SEEDS` sets of how many histories every flush is looked at, `STRANDLINE_CRASH_SEED` where they begin.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use common::{batch, formatted, id, quiet, read_all, simulated_options, validated};
 use strandline_runtime::Runtime;
 use strandline_runtime::sim::{SeededRandom, SimRuntime, Simulation};
+use strandline_storage::disk::sim::Image;
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
 use strandline_storage::{Log, LogSettings, Store, StoreOptions};
 
@@ -67,6 +73,7 @@ impl ModelSegment {
 }
 
 /// A log as the rules say.
+#[derive(Clone)]
 struct Model {
     settings: LogSettings,
     segments: Vec<ModelSegment>,
@@ -159,7 +166,28 @@ impl Model {
     }
 }
 
+/// What the flushes of a round left.
+struct Moment {
+    image: Image,
+    /// The number of the flush.
+    flush: u64,
+    at: String,
+    /// The start that readers were told by then.
+    told: i64,
+    now_ms: i64,
+    /// As of before the round, and what it makes of that.
+    before: Model,
+    after: Model,
+    /// Everything readable before the round.
+    records: Vec<(i64, Vec<u8>)>,
+}
+
+/// Images of a flush at most: without everything that it covers, with all of it, and one of those between.
+const IMAGES_PER_FLUSH: u64 = 3;
+
 struct Run {
+    /// Set where every flush of a round is looked at.
+    moments: Option<Rc<RefCell<Vec<Moment>>>>,
     runtime: SimRuntime,
     disk: SimDisk,
     store: Store<SimRuntime, SimDisk>,
@@ -215,7 +243,36 @@ impl Run {
         self.log().set_high_watermark(self.model.end);
     }
 
+    /// Looks at every flush from here on, up to the round's end.
+    async fn watch(&self) {
+        let Some(moments) = self.moments.clone() else {
+            return;
+        };
+        let before = self.model.clone();
+        let (log, runtime) = (self.log(), self.runtime.clone());
+        let records = read_all(&log, before.start).await;
+        let flushes = RefCell::new(moments.borrow().last().map_or(0, |moment| moment.flush));
+        self.disk.on_flush(move |disk, point| {
+            *flushes.borrow_mut() += 1;
+            let mut after = before.clone();
+            after.round(runtime.wall_clock_ms());
+            for image in disk.crash_images(IMAGES_PER_FLUSH) {
+                moments.borrow_mut().push(Moment {
+                    image,
+                    flush: *flushes.borrow(),
+                    at: format!("flush of {}", point.path.display()),
+                    told: log.start_offset(),
+                    now_ms: runtime.wall_clock_ms(),
+                    before: before.clone(),
+                    after: after.clone(),
+                    records: records.clone(),
+                });
+            }
+        });
+    }
+
     async fn a_round(&mut self) {
+        self.watch().await;
         let before = self.store.stats();
         while self.store.stats().retention_rounds == before.retention_rounds {
             self.runtime.sleep(Duration::from_secs(2)).await;
@@ -226,6 +283,8 @@ impl Run {
             - before.retention_segments_by_size
             - before.retention_segments_by_time;
         self.store.checkpoint().await.unwrap();
+        self.store.unlinked().await.unwrap();
+        self.disk.on_flush(|_, _| {});
     }
 
     async fn restart(&mut self) {
@@ -311,7 +370,7 @@ impl Run {
     }
 }
 
-fn run(seed: u64) -> u64 {
+fn run(seed: u64, moments: Option<Rc<RefCell<Vec<Moment>>>>) -> u64 {
     let simulation = Simulation::new(seed);
     let runtime = simulation.runtime("node");
     simulation.run_until(async move {
@@ -322,6 +381,7 @@ fn run(seed: u64) -> u64 {
         let settings = Run::settings(&mut random);
         store.create_log(id(1, 0), settings.clone()).unwrap();
         let mut run = Run {
+            moments,
             began: runtime.wall_clock_ms(),
             runtime,
             disk,
@@ -348,6 +408,96 @@ fn run(seed: u64) -> u64 {
 
 #[test]
 fn every_round_deletes_what_the_rules_say() {
-    let deleted: u64 = (0..60).map(run).sum();
+    let deleted: u64 = (0..60).map(|seed| run(seed, None)).sum();
     assert!(deleted > 300, "only {deleted} segments were deleted in all");
+}
+
+/// Starts a store from an image, and lets retention go on.
+fn recovers(moment: &Moment, seed: u64) -> Result<(), String> {
+    let simulation = Simulation::new(seed);
+    let runtime = simulation.runtime("node");
+    simulation.set_clock_offset_ms("node", moment.now_ms - runtime.wall_clock_ms());
+    let disk = SimDisk::from_image(&moment.image, runtime.clone(), SimDiskOptions::default());
+    let (before, after) = (moment.before.clone(), moment.after.clone());
+    let (told, records) = (moment.told, moment.records.clone());
+    simulation.run_until(async move {
+        let opened = Store::open(runtime.clone(), disk.clone(), options(), quiet()).await;
+        let (store, report) = opened.map_err(|error| error.to_string())?;
+        if report.rot || !report.damaged.is_empty() {
+            return Err(format!("a power cut is no rot: {report:?}"));
+        }
+        let log = store.log(id(1, 0)).ok_or("the log is gone")?;
+        let start = log.start_offset();
+        if start < told || (start != before.start && start != after.start) {
+            return Err(format!(
+                "the log starts at {start}, told was {told}: it was at {} and was to be at {}",
+                before.start, after.start
+            ));
+        }
+        if log.end_offset() != before.end {
+            return Err(format!(
+                "the log ends at {}, not at {}",
+                log.end_offset(),
+                before.end
+            ));
+        }
+        let kept = records.iter().filter(|(offset, _)| *offset >= start);
+        if !read_all(&log, start).await.iter().eq(kept) {
+            return Err("records differ".to_owned());
+        }
+        log.set_settings(after.settings.clone());
+        log.set_high_watermark(after.end);
+        let rounds = store.stats().retention_rounds;
+        while store.stats().retention_rounds < rounds + 1 {
+            runtime.sleep(Duration::from_secs(2)).await;
+        }
+        store.checkpoint().await.map_err(|error| error.to_string())?;
+        let again = log.start_offset();
+        let kept = records.iter().filter(|(offset, _)| *offset >= again);
+        if again < start || !read_all(&log, again).await.iter().eq(kept) {
+            return Err(format!(
+                "after another round the log starts at {again}, after {start}"
+            ));
+        }
+        // A replay may have begun other segments: of these, nothing more is to go.
+        let (settings, segments) = (&after.settings, log.segments());
+        let (Some(oldest), true) = (segments.first(), settings.deletes) else {
+            return Ok(());
+        };
+        let age_ms = runtime.wall_clock_ms() - oldest.largest_timestamp();
+        let left = (log.size_bytes() - oldest.payload_bytes) as i64;
+        if settings.retention_ms >= 0 && age_ms > settings.retention_ms
+            || settings.retention_bytes >= 0 && left >= settings.retention_bytes
+        {
+            return Err(format!("{oldest:?} stays, with {left} bytes behind it"));
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn every_image_of_a_round_recovers() {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).map_or(default, |text| text.replace('_', "").parse().unwrap())
+    };
+    let first = number("STRANDLINE_CRASH_SEED", 1);
+    let seeds = number("STRANDLINE_RETENTION_SEEDS", 2);
+    let (mut images, mut flushes, mut moved) = (0, 0, 0);
+    for seed in first..first + seeds {
+        let collected = Rc::<RefCell<Vec<Moment>>>::default();
+        run(seed, Some(collected.clone()));
+        let moments = collected.borrow();
+        flushes += moments.chunk_by(|one, other| one.flush == other.flush).count();
+        for moment in moments.iter() {
+            if let Err(reason) = recovers(moment, seed) {
+                panic!("seed {seed}, {}: {reason}", moment.at);
+            }
+            images += 1;
+            moved += u64::from(moment.before.start != moment.after.start);
+        }
+    }
+    println!(
+        "retention: {images} crash images at {flushes} flushes, all of {seeds} seeds' rounds, recovered; {moved} of rounds that deleted"
+    );
+    assert!(moved > 10 * seeds, "only {moved} images of rounds that deleted");
 }

@@ -81,7 +81,7 @@ pub enum CleanError {
     /// The shard stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The log was deleted, cut or moved on meanwhile, or is being cleaned: to be tried again.
+    /// The log was deleted, cut or moved on meanwhile, is no longer to be compacted, or is being cleaned: nothing is wrong.
     #[error("the log changed while it was being cleaned")]
     Changed,
     /// The new segment has no home: to be tried again.
@@ -159,7 +159,9 @@ impl<D: Disk> Log<D> {
             })
         };
         let metas = closed.iter().map(|segment| segment.meta);
+        // The next round drops what is below the start.
         metas
+            .skip_while(|meta| meta.end_offset <= state.start_offset)
             .take_while(|meta| meta.end_offset <= bound && is_known(meta))
             .collect()
     }
@@ -182,6 +184,7 @@ pub(crate) async fn clean<R: Runtime, D: Disk>(
     task: &Cleaning,
 ) -> Result<Cleaned, CleanError> {
     let _mark = Mark::set(&log.inner).ok_or(CleanError::Changed)?;
+    let while_compacted = log.inner.state.borrow().settings.compacts;
     let dirty = log
         .dirtiness(&task.settings, task.bound)
         .ok_or(CleanError::Changed)?;
@@ -219,6 +222,7 @@ pub(crate) async fn clean<R: Runtime, D: Disk>(
         throttle: Throttle::new(task.bytes_per_second, runtime.now()),
         producers,
         now_ms: runtime.wall_clock_ms(),
+        while_compacted,
         done,
     };
     let end = run.build_map(&segments, dirty.first_dirty).await?;

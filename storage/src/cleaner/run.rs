@@ -2,6 +2,7 @@
 //! old.
 
 use std::collections::HashMap;
+use std::io;
 use std::rc::Rc;
 
 use strandline_runtime::Runtime;
@@ -9,7 +10,7 @@ use strandline_wire::batch::{Batch, BatchHeader, Filter, FilterRules, Filtered, 
 
 use super::offset_map::OffsetMap;
 use super::output::{Output, WriteError};
-use super::swap::{discard, swap};
+use super::swap::swap;
 use super::throttle::Throttle;
 use super::transactions::Transactions;
 use super::{CleanError, Cleaned, Cleaning};
@@ -40,6 +41,8 @@ pub(super) struct Run<'a, R: Runtime, D: Disk> {
     /// The last offset of each producer's newest batch, which keeps its sequence in the log.
     pub(super) producers: HashMap<i64, Offset>,
     pub(super) now_ms: i64,
+    /// Whether the topic was compacted when this began: then it ends once the topic no longer is.
+    pub(super) while_compacted: bool,
     pub(super) done: Cleaned,
 }
 
@@ -57,7 +60,8 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
     fn check(&self) -> Result<(), CleanError> {
         self.shard.check_running()?;
         let state = self.log.state.borrow();
-        match state.deleted || state.closed {
+        let kept_whole = self.while_compacted && !state.settings.compacts;
+        match state.deleted || state.closed || kept_whole {
             true => Err(CleanError::Changed),
             false => Ok(()),
         }
@@ -73,7 +77,18 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
         Ok(())
     }
 
+    /// Whether the segment is still one of the log: DeleteRecords and retention take it away at any time.
+    fn check_segment(&self, segment: &SegmentCheckpoint) -> Result<(), CleanError> {
+        let state = self.log.state.borrow();
+        let mut known = state.segments.iter().map(|known| known.meta.number);
+        match known.any(|number| number == segment.number) {
+            true => Ok(()),
+            false => Err(CleanError::Changed),
+        }
+    }
+
     async fn reader(&self, segment: &SegmentCheckpoint) -> Result<FrameReader<D::File>, CleanError> {
+        self.check_segment(segment)?;
         let (shard, log) = (self.shard, self.log);
         let name = names::segment(segment.base_offset, segment.number);
         let path = shard.log_folder(log.id, log.log_id).join(name);
@@ -81,11 +96,17 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
         let file = files
             .get(disk, &path, log.log_id, segment.number, OpenMode::ReadWrite)
             .await;
-        let file = file.map_err(|error| self.read_error(SegmentError::of(&path, &error)))?;
+        let file = match file {
+            Ok(file) => file,
+            Err(error) => {
+                self.check_segment(segment)?;
+                return Err(self.read_error(SegmentError::of(&path, &error)));
+            }
+        };
         Ok(FrameReader::new(file, log.key, 0, segment.valid_length).counted(&shard.budget))
     }
 
-    /// A segment that is no longer the log's is gone for a reason.
+    /// Of a log that is gone, a segment is gone for a reason.
     fn read_error(&self, error: SegmentError) -> CleanError {
         match self.check() {
             Err(error) => error,
@@ -207,8 +228,7 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
             let (segment, count) = match result {
                 Ok(done) => done,
                 Err(error) => {
-                    discard(&mut self.log.state.borrow_mut(), &meta);
-                    self.shard.want_cleanup();
+                    self.unlink(&meta, &error).await;
                     return Err(error);
                 }
             };
@@ -216,11 +236,33 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
             let (group, left) = rest.split_at(count);
             rest = left;
             let cleaned_to = rest.is_empty().then_some(end);
-            swap(self.shard, self.log, group, segment, cleaned_to).await?;
+            if let Err(error) = swap(self.shard, self.log, group, segment, cleaned_to).await {
+                self.unlink(&meta, &error).await;
+                return Err(error);
+            }
             self.done.segments_before += count as u64;
             self.done.segments_after += 1;
         }
         Ok(())
+    }
+
+    /// Unlinks a new segment that no checkpoint named, at once: its space may be what is missing. A store that stopped or is
+    /// being closed is left as it is: its last checkpoint may have taken the segment, and the next open removes what none names.
+    async fn unlink(&self, meta: &SegmentCheckpoint, error: &CleanError) {
+        if matches!(error, CleanError::Stopped(_)) || self.shard.is_stopped() {
+            return;
+        }
+        let (shard, log) = (self.shard, self.log);
+        shard.files.forget(log.log_id, meta.number);
+        let name = names::segment(meta.base_offset, meta.number);
+        let path = shard.log_folder(log.id, log.log_id).join(name);
+        match shard.disk.remove_file(&path).await {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!(log = %log.id, %error, "a segment that is not used stays until the next start");
+            }
+        }
     }
 
     /// Writes one new segment, and says of how many it was made.

@@ -63,14 +63,11 @@ impl Swap {
             .then_some(at)
     }
 
-    /// Takes the swap that waits for the checkpoint of a captured log, unless the log changed since. The names of what goes
-    /// join those that are unlinked after the checkpoint.
+    /// Takes the swap that waits for the checkpoint of a captured log, unless the log changed since: then whoever made it unlinks
+    /// the new segment. The names of what goes join those that are unlinked after the checkpoint.
     pub(crate) fn take<D: Disk>(state: &mut LogState<D>) -> Option<Self> {
         let swap = state.swap.take()?;
-        if swap.place(&state.segments).is_none() {
-            discard(state, &swap.segment.meta);
-            return None;
-        }
+        swap.place(&state.segments)?;
         for meta in &swap.inputs {
             state.obsolete.push(names::segment(meta.base_offset, meta.number));
             state.obsolete.push(names::index(meta.base_offset, meta.number));
@@ -144,10 +141,4 @@ pub(super) async fn swap<D: Disk>(
         true => Ok(()),
         false => Err(CleanError::Changed),
     }
-}
-
-/// Has a file unlinked that never became part of the log.
-pub(super) fn discard<D: Disk>(state: &mut LogState<D>, meta: &SegmentCheckpoint) {
-    state.obsolete.push(names::segment(meta.base_offset, meta.number));
-    state.touched = true;
 }

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod changes;
 #[path = "../common/mod.rs"]
 mod common;
 mod files;
@@ -30,15 +31,20 @@ fn every_reader_is_right_at_any_time() {
 fn every_image_of_a_cleaning_recovers() {
     let first = number("STRANDLINE_CRASH_SEED", 1);
     let seeds = number("STRANDLINE_COMPACTION_SEEDS", 16) / 8;
-    let mut images = 0;
+    let (mut images, mut flushes) = (0, 0);
     for seed in first..first + seeds {
-        for (index, moment) in workload::run(seed, 3).iter().enumerate() {
+        let moments = workload::run(seed, 3);
+        // The images of a flush follow one another.
+        flushes += moments.chunk_by(|one, other| one.flush == other.flush).count();
+        for (index, moment) in moments.iter().enumerate() {
             if let Err(reason) = verify::verify(moment, seed) {
                 panic!("seed {seed}, image {index}, {}: {reason}", moment.at);
             }
             images += 1;
         }
     }
-    println!("{images} crash images of {seeds} seeds recovered");
-    assert!(images > seeds * 10);
+    println!(
+        "compaction: {images} crash images at {flushes} flushes, all of {seeds} seeds' cleanings, recovered"
+    );
+    assert!(images > seeds * 10 && flushes as u64 > seeds * 5);
 }

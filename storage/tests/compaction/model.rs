@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use strandline_storage::disk::Disk;
-use strandline_storage::{Log, ReadRequest};
+use strandline_storage::{Log, ReadError, ReadRequest};
 use strandline_wire::batch::{BatchHeader, check_crc, for_each_record};
 
 /// A record as it was appended.
@@ -32,13 +32,20 @@ pub struct Model {
     pub horizons: BTreeMap<i64, i64>,
     /// Each producer's last acknowledged batch: first sequence, count, base offset.
     pub producers: BTreeMap<i64, (i32, i32, i64)>,
+    /// Where the log was asked to start, and the start that readers were told of: no crash takes that back.
     pub start: i64,
+    pub start_durable: i64,
     /// Readers saw the log clean up to there: no crash takes that back.
     pub cleaned_to: i64,
 }
 
 /// Every record from `from` on, each batch looked at.
 pub async fn read<D: Disk>(log: &Log<D>, from: i64, max_bytes: usize) -> Vec<Found> {
+    try_read(log, from, max_bytes).await.unwrap()
+}
+
+/// The same where the start may move over the reader.
+pub async fn try_read<D: Disk>(log: &Log<D>, from: i64, max_bytes: usize) -> Result<Vec<Found>, ReadError> {
     let mut found = Vec::new();
     let mut next = from;
     loop {
@@ -49,9 +56,9 @@ pub async fn read<D: Disk>(log: &Log<D>, from: i64, max_bytes: usize) -> Vec<Fou
             upper_bound: end,
             at_least_one: true,
         };
-        let result = log.read(request).await.unwrap();
+        let result = log.read(request).await?;
         if result.batches.is_empty() {
-            return found;
+            return Ok(found);
         }
         for batch in &result.batches {
             let header = BatchHeader::decode(batch).unwrap();

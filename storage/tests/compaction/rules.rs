@@ -19,7 +19,7 @@ use crate::workload::{RETENTION_MS, SimStore, cleaning, options};
 type Record<'a> = (&'a str, Option<&'a str>);
 
 /// A log whose segments take one batch each.
-fn on_log<F: Future<Output = ()> + 'static>(
+pub fn on_log<F: Future<Output = ()> + 'static>(
     test: impl FnOnce(SimRuntime, SimDisk, SimStore, Log<SimDisk>) -> F + 'static,
 ) {
     let simulation = Simulation::new(7);
@@ -32,19 +32,19 @@ fn on_log<F: Future<Output = ()> + 'static>(
     });
 }
 
-fn one_a_segment() -> LogSettings {
+pub fn one_a_segment() -> LogSettings {
     LogSettings {
         segment_bytes: 1,
         ..LogSettings::default()
     }
 }
 
-async fn open(runtime: &SimRuntime, disk: &SimDisk) -> SimStore {
+pub async fn open(runtime: &SimRuntime, disk: &SimDisk) -> SimStore {
     let opened = Store::open(runtime.clone(), disk.clone(), options(), quiet()).await;
     opened.unwrap().0
 }
 
-async fn put(log: &Log<SimDisk>, records: &[Record<'_>]) {
+pub async fn put(log: &Log<SimDisk>, records: &[Record<'_>]) {
     put_as(log, records, None).await.unwrap();
 }
 
@@ -67,13 +67,13 @@ async fn put_as(
     Ok(appended.base_offset)
 }
 
-async fn clean(store: &SimStore, log: &Log<SimDisk>) -> Cleaned {
+pub async fn clean(store: &SimStore, log: &Log<SimDisk>) -> Cleaned {
     let task = cleaning(log.high_watermark(), 1 << 16);
     store.clean(log, &task).await.unwrap()
 }
 
 /// Offset, key and value of every record, as `key=value@offset`.
-async fn content(log: &Log<SimDisk>) -> String {
+pub async fn content(log: &Log<SimDisk>) -> String {
     let found = read(log, log.start_offset(), 1 << 20).await;
     let text = |bytes: &Option<Vec<u8>>| {
         bytes.as_ref().map_or("-".to_owned(), |bytes| {

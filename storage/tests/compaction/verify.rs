@@ -78,6 +78,12 @@ async fn open(
 
 async fn check(runtime: &SimRuntime, log: &Log<SimDisk>, model: &mut Model) -> Result<(), String> {
     let (start, end) = (log.start_offset(), log.end_offset());
+    if start < model.start_durable || start > model.start {
+        return Err(format!(
+            "the log starts at {start}, which is not in {}..={}",
+            model.start_durable, model.start
+        ));
+    }
     if end < model.acknowledged || end as usize > model.records.len() {
         return Err(format!(
             "the log ends at {end}, acknowledged were {}",

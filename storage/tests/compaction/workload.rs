@@ -11,13 +11,14 @@ use strandline_runtime::{Queue, Runtime};
 use strandline_storage::disk::sim::Image;
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
 use strandline_storage::{
-    AppendError, CleanError, Cleaned, Cleaning, CompactionSettings, Log, LogSettings, Store, StoreOptions,
+    AppendError, CleanError, Cleaned, CleanerOptions, Cleaning, CompactionSettings, Log, LogSettings,
+    ReadError, Store, StoreOptions,
 };
 use strandline_wire::batch::{BatchBuilder, Codec};
 
 use crate::common::{formatted, id, quiet, small_options, validated};
 use crate::files::check_files;
-use crate::model::{Model, Written, read};
+use crate::model::{Model, Written, read, try_read};
 
 pub type SimStore = Store<SimRuntime, SimDisk>;
 
@@ -54,6 +55,8 @@ pub struct Moment {
     pub model: Model,
     pub now_ms: i64,
     pub segment_bytes: u64,
+    /// The number of the flush.
+    pub flush: u64,
     pub at: String,
 }
 
@@ -70,6 +73,7 @@ pub fn run(seed: u64, per_flush: u64) -> Vec<Moment> {
         let (store, _) = Store::open(runtime.clone(), disk.clone(), options(), quiet())
             .await
             .unwrap();
+        cleaned_by_hand(&store);
         store.create_log(id(1, 0), settings(segment_bytes)).unwrap();
         let workload = Workload {
             keys: 1 + random.below(60),
@@ -85,12 +89,15 @@ pub fn run(seed: u64, per_flush: u64) -> Vec<Moment> {
             seed,
         };
         let (model, is_cleaning) = (workload.model.clone(), workload.cleaning.clone());
+        let flushes = Cell::new(0);
         disk.on_flush(move |disk, point| {
             if !is_cleaning.get() || model.borrow().acknowledged == 0 {
                 return;
             }
+            flushes.set(flushes.get() + 1);
             for image in disk.crash_images(per_flush) {
                 moments.borrow_mut().push(Moment {
+                    flush: flushes.get(),
                     image,
                     model: model.borrow().clone(),
                     now_ms: runtime.wall_clock_ms(),
@@ -154,21 +161,14 @@ impl Workload {
         let opened = Store::open(self.runtime.clone(), self.disk.clone(), options(), quiet()).await;
         let (store, report) = opened.unwrap();
         assert!(report.damaged.is_empty() && !report.rot, "{report:?}");
+        cleaned_by_hand(&store);
         self.store = store;
         self.log().set_settings(settings(self.segment_bytes));
     }
 
     async fn raise_start(&mut self) {
-        let start = {
-            let model = self.model.borrow();
-            model.start
-                + self
-                    .random
-                    .below((model.acknowledged - model.start) as u64 / 3 + 1) as i64
-        };
-        self.model.borrow_mut().start = start;
-        let sequence = self.log().set_start_offset(start).await.unwrap();
-        self.store.durable(sequence).await.unwrap();
+        let part = self.random.below(1 << 16);
+        raise_start(&self.store, &self.model, part).await;
     }
 
     async fn append_some(&mut self) {
@@ -249,7 +249,11 @@ impl Workload {
                     let start = log.start_offset();
                     let from = start + random.below((log.end_offset() - start) as u64 + 1) as i64;
                     let end = log.end_offset();
-                    let found = read(&log, from, 1 + random.below(20_000) as usize).await;
+                    let found = match try_read(&log, from, 1 + random.below(20_000) as usize).await {
+                        Ok(found) => found,
+                        Err(ReadError::OutOfRange { start, .. }) if start > from => continue,
+                        Err(other) => panic!("{other}"),
+                    };
                     let now = runtime.wall_clock_ms();
                     let known = model.borrow().clone();
                     known.check(&found, from, end, now).unwrap();
@@ -258,9 +262,25 @@ impl Workload {
                 readers.set(readers.get() - 1);
             });
         }
+        // DeleteRecords may come in between, and the policy may change.
+        let change = self.random.below(6);
+        let (pause, part) = (self.random.below(8_000), self.random.below(1 << 16));
+        let disturb = async {
+            self.runtime.sleep(Duration::from_micros(pause)).await;
+            match change {
+                0 | 1 => raise_start(&self.store, &self.model, part).await,
+                2 => log.set_settings(settings(self.segment_bytes)),
+                _ => {}
+            }
+        };
+        log.set_settings(LogSettings {
+            compacts: true,
+            ..settings(self.segment_bytes)
+        });
         // Every flush from here to the end of the checkpoint is one of the cleaner.
         self.cleaning.set(true);
-        let result = self.store.clean(&log, &task).await;
+        let (result, ()) = futures_util::future::join(self.store.clean(&log, &task), disturb).await;
+        log.set_settings(settings(self.segment_bytes));
         self.model.borrow_mut().cleaned_to = log.cleaned_to();
         self.store.checkpoint().await.unwrap();
         self.cleaning.set(false);
@@ -270,7 +290,10 @@ impl Workload {
         }
         let cleaned: Cleaned = match result {
             Ok(cleaned) => cleaned,
-            Err(CleanError::Changed) => return,
+            Err(CleanError::Changed) => {
+                assert!(change <= 2, "nothing changed");
+                return;
+            }
             Err(other) => panic!("{other}"),
         };
         assert!(cleaned.to >= cleaned.from && cleaned.to <= task.bound);
@@ -306,6 +329,28 @@ impl Workload {
         }
         check_producers(&log, &model);
     }
+}
+
+/// Stops the store's own cleaner: a test says when.
+fn cleaned_by_hand(store: &SimStore) {
+    store.set_cleaner_options(CleanerOptions {
+        enabled: false,
+        ..CleanerOptions::default()
+    });
+}
+
+/// Raises the start over a part of what is there, in 65536ths of a third.
+async fn raise_start(store: &SimStore, model: &RefCell<Model>, part: u64) {
+    let log = store.log(id(1, 0)).unwrap();
+    let start = {
+        let mut model = model.borrow_mut();
+        let span = (model.acknowledged - model.start) as u64 / 3;
+        model.start += (((span + 1) * part) >> 16) as i64;
+        model.start
+    };
+    let sequence = log.set_start_offset(start).await.unwrap();
+    store.durable(sequence).await.unwrap();
+    model.borrow_mut().start_durable = log.start_offset();
 }
 
 /// Each producer's last batch is known still.
