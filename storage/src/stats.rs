@@ -1,6 +1,9 @@
 //! Plain counters of a store, for metrics.
 
 use std::cell::Cell;
+use std::time::Duration;
+
+use crate::maintain::LongestTurn;
 
 /// What a store did since it was opened, and what it holds now. Times in nanoseconds, sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +60,20 @@ pub struct StoreStats {
     pub retention_bytes: u64,
     /// The cleaner.
     pub cleaner: CleanerStats,
+    /// How long background work kept the shard to itself.
+    pub longest_turns: LongestTurns,
+}
+
+/// The longest time that a task ran without giving way, since the store was opened; the time in which the system ran something
+/// else counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongestTurns {
+    /// Retention.
+    pub retention: Duration,
+    /// The cleaner.
+    pub cleaner: Duration,
+    /// Write-back and checkpoints.
+    pub write_back: Duration,
 }
 
 /// What the cleaner did since the store was opened, and what it found in its last round.
@@ -126,6 +143,9 @@ pub(crate) struct Counters {
     pub(crate) retention_segments_by_time: Counter,
     pub(crate) retention_bytes: Counter,
     pub(crate) cleaner: Cell<CleanerStats>,
+    pub(crate) retention_turn: LongestTurn,
+    pub(crate) cleaner_turn: LongestTurn,
+    pub(crate) write_back_turn: LongestTurn,
 }
 
 impl Counters {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -111,7 +112,7 @@ const COUNTERS: [Figure; 16] = [
     ),
 ];
 
-const GAUGES: [Figure; 9] = [
+const GAUGES: [Figure; 12] = [
     (
         "cleaner_uncleanable_partitions",
         "Compacted partitions that are left alone, since what stands in them cannot be read",
@@ -121,6 +122,21 @@ const GAUGES: [Figure; 9] = [
         "cleaner_max_dirty_percent",
         "The largest dirty share of a compacted partition, as the cleaner last looked",
         |report| report.cleaner.max_dirty_percent,
+    ),
+    (
+        "retention_longest_turn_microseconds",
+        "The longest time that retention ran without giving way, since the start",
+        |report| microseconds(report.longest_turns.retention),
+    ),
+    (
+        "cleaner_longest_turn_microseconds",
+        "The longest time that the cleaner ran without giving way, since the start",
+        |report| microseconds(report.longest_turns.cleaner),
+    ),
+    (
+        "write_back_longest_turn_microseconds",
+        "The longest time that write-back and checkpoints ran without giving way, since the start",
+        |report| microseconds(report.longest_turns.write_back),
     ),
     ("connections", "Open connections of the shard", |report| {
         report.connections
@@ -150,6 +166,10 @@ const GAUGES: [Figure; 9] = [
         report.memory_budget_bytes
     }),
 ];
+
+fn microseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
 
 type Phase = (&'static str, fn(&PhaseLatencies) -> &LatencyHistogram);
 
@@ -317,8 +337,6 @@ fn histogram_of(metric: &mut MetricEncoder<'_>, histogram: &LatencyHistogram) ->
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use strandline_wire::ErrorCode;
 
     use super::*;

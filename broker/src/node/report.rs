@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use strandline_storage::CleanerStats;
+use strandline_storage::{CleanerStats, LongestTurns};
 use strandline_wire::ErrorCode;
 use uuid::Uuid;
 
@@ -167,6 +167,8 @@ pub struct ShardReport {
     pub retention_bytes: u64,
     /// What the cleaner did.
     pub cleaner: CleanerStats,
+    /// How long background work kept the shard to itself.
+    pub longest_turns: LongestTurns,
     /// A failed write or flush stopped the storage: every partition answers KAFKA_STORAGE_ERROR.
     pub storage_stopped: bool,
     /// Every replica.

@@ -39,6 +39,7 @@ pub(super) async fn answer<R: Runtime, D: Disk>(
         dirty_bytes: store.dirty_bytes,
         cached_bytes: store.cached_bytes,
         cleaner: store.cleaner,
+        longest_turns: store.longest_turns,
         memory_used_bytes: store.memory_used_bytes,
         retention_rounds: store.retention_rounds,
         retention_segments_by_size: store.retention_segments_by_size,

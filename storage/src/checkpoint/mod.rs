@@ -9,7 +9,7 @@ mod capture;
 pub(crate) mod cleanup;
 pub(crate) mod slot;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use strandline_runtime::Runtime;
+use strandline_runtime::local::Turns;
 
 use self::capture::Capture;
 use crate::cleaner::swap::Swap;
@@ -253,30 +254,71 @@ async fn write_checkpoint<D: Disk>(
     cut: Sequence,
     clean: bool,
 ) -> Result<(), String> {
-    let mut checkpoint: Checkpoint = shard.committed.borrow().clone();
-    checkpoint.generation += 1;
-    checkpoint.clean = clean;
-    checkpoint.next_log_id = next_log_id;
-    checkpoint.metadata_offset = metadata_offset;
-    checkpoint.replay_start = shard.journal.borrow().ring.replay_start(cut);
+    let mut checkpoint = {
+        let committed = shard.committed.borrow();
+        Checkpoint {
+            generation: committed.generation + 1,
+            journal_id: committed.journal_id,
+            journal_files: committed.journal_files,
+            clean,
+            journal_file_bytes: committed.journal_file_bytes,
+            incarnations: committed.incarnations.clone(),
+            replay_start: shard.journal.borrow().ring.replay_start(cut),
+            next_log_id,
+            metadata_offset,
+            logs: Vec::new(),
+        }
+    };
     // Entries of an open that the replay would no longer reach need no entry in the list.
     while checkpoint.incarnations.len() > 1
         && checkpoint.incarnations[1].follows <= checkpoint.replay_start.sequence
     {
         checkpoint.incarnations.remove(0);
     }
-    let mut logs: std::collections::BTreeMap<u64, LogCheckpoint> = std::mem::take(&mut checkpoint.logs)
-        .into_iter()
-        .map(|log| (log.log_id, log))
-        .collect();
+    checkpoint.logs = logs_as_of(shard, captures, deleted, cut).await;
+    slot::write(&shard.disk, &shard.options.directory, &checkpoint).await?;
+    *shard.committed.borrow_mut() = checkpoint;
+    Ok(())
+}
+
+/// The logs as a checkpoint has them: as captured, or as the last one has them. There may be ten thousand: others have their turn
+/// in between, and what they change is above the cut.
+async fn logs_as_of<D: Disk>(
+    shard: &Shard<D>,
+    captures: &[Capture<D>],
+    deleted: &[Rc<LogInner<D>>],
+    cut: Sequence,
+) -> Vec<LogCheckpoint> {
+    let mut turns = Turns::default();
+    let gone: HashSet<u64> = deleted.iter().map(|log| log.log_id.0).collect();
+    let mut captured = BTreeMap::new();
     for capture in captures {
-        logs.insert(capture.meta.log_id, capture.meta.clone());
+        captured.insert(capture.meta.log_id, &capture.meta);
+        turns.item().await;
     }
-    for log in deleted {
-        logs.remove(&log.log_id.0);
+    let known = shard.committed.borrow().logs.len();
+    let mut logs = Vec::with_capacity(known + captured.len());
+    for at in 0..known {
+        // Nothing but a round changes what is committed.
+        let log_id = shard.committed.borrow().logs[at].log_id;
+        let captured = captured.remove(&log_id);
+        if !gone.contains(&log_id) {
+            logs.push(match captured {
+                Some(meta) => meta.clone(),
+                None => shard.committed.borrow().logs[at].clone(),
+            });
+        }
+        turns.item().await;
     }
-    checkpoint.logs = logs.into_values().collect();
-    for log in &mut checkpoint.logs {
+    for meta in captured.into_values().filter(|meta| !gone.contains(&meta.log_id)) {
+        logs.push(meta.clone());
+        turns.item().await;
+    }
+    assert!(
+        logs.is_sorted_by_key(|log| log.log_id),
+        "a new log has a new id above all others"
+    );
+    for log in &mut logs {
         // A log that did not change since includes the cut as well.
         log.sequence = cut.0;
         if let Some(live) = shard.live_log(log.log_id()) {
@@ -286,10 +328,9 @@ async fn write_checkpoint<D: Disk>(
                 .high_watermark
                 .clamp(log.start_offset, log.end_offset);
         }
+        turns.item().await;
     }
-    slot::write(&shard.disk, &shard.options.directory, &checkpoint).await?;
-    *shard.committed.borrow_mut() = checkpoint;
-    Ok(())
+    logs
 }
 
 /// The memory of what the checkpoint covers is a cache from now on.

@@ -7,6 +7,7 @@
 mod compaction;
 pub mod retention;
 mod roll;
+mod turn;
 
 use std::ops::Bound;
 use std::pin::pin;
@@ -22,6 +23,7 @@ use crate::shard::Shard;
 use crate::types::TopicPartitionId;
 
 pub(crate) use self::roll::roll_after_ms;
+pub(crate) use self::turn::{LongestTurn, timed};
 
 /// Starts a task for each job.
 pub(crate) fn spawn<R: Runtime, D: Disk>(runtime: &R, shard: &Rc<Shard<D>>) {
@@ -29,8 +31,22 @@ pub(crate) fn spawn<R: Runtime, D: Disk>(runtime: &R, shard: &Rc<Shard<D>>) {
         runtime: runtime.clone(),
         shard: shard.clone(),
     };
-    runtime.spawn(Queue::Background, retention::run(worker.clone()));
-    runtime.spawn(Queue::Background, compaction::run(worker));
+    let retention = retention::run(worker.clone());
+    let retention = timed(
+        runtime.clone(),
+        shard.clone(),
+        |counters| &counters.retention_turn,
+        retention,
+    );
+    let compaction = compaction::run(worker);
+    let compaction = timed(
+        runtime.clone(),
+        shard.clone(),
+        |counters| &counters.cleaner_turn,
+        compaction,
+    );
+    runtime.spawn(Queue::Background, retention);
+    runtime.spawn(Queue::Background, compaction);
 }
 
 /// What a job works with.

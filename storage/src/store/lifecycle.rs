@@ -237,7 +237,14 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         });
         runtime.spawn(Queue::Latency, writer::run(runtime.clone(), shard.clone()));
         runtime.spawn(Queue::Latency, extent::run(shard.clone()));
-        runtime.spawn(Queue::WriteBack, checkpoint::run(runtime.clone(), shard.clone()));
+        let write_back = checkpoint::run(runtime.clone(), shard.clone());
+        let write_back = maintain::timed(
+            runtime.clone(),
+            shard.clone(),
+            |counters| &counters.write_back_turn,
+            write_back,
+        );
+        runtime.spawn(Queue::WriteBack, write_back);
         runtime.spawn(
             Queue::Background,
             checkpoint::cleanup::run(runtime.clone(), shard.clone()),

@@ -19,7 +19,7 @@ use crate::log::Log;
 use crate::log::run::RunState;
 use crate::options::CleanerOptions;
 use crate::shard::Shard;
-use crate::stats::StoreStats;
+use crate::stats::{LongestTurns, StoreStats};
 use crate::types::{Offset, Sequence, TopicPartitionId};
 
 use self::line::Place;
@@ -275,6 +275,11 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             retention_segments_by_time: counters.retention_segments_by_time.get(),
             retention_bytes: counters.retention_bytes.get(),
             cleaner: counters.cleaner.get(),
+            longest_turns: LongestTurns {
+                retention: counters.retention_turn.get(),
+                cleaner: counters.cleaner_turn.get(),
+                write_back: counters.write_back_turn.get(),
+            },
         }
     }
 }
