@@ -23,6 +23,9 @@ enum Work {
     Mutations,
 }
 
+/// Crash images that a history with cleanings, or with rounds of retention, gives at least.
+const IMAGES_PER_SEED: u64 = 300;
+
 /// One part.
 struct Part {
     name: &'static str,
@@ -99,6 +102,25 @@ impl Options {
                 "kill loop:",
                 format!(
                     "STRANDLINE_KILLS={kills} cargo test --release -p strandline --test kill_loop -- --nocapture"
+                ),
+            ),
+            part(
+                "kills-cleaned",
+                "kill loop of cleaned topics:",
+                format!(
+                    "STRANDLINE_KILLS={kills} cargo test --release -p strandline --test kill_loop_cleaned -- --nocapture"
+                ),
+            ),
+            part(
+                "images-cleaned",
+                "crash images at",
+                format!(
+                    "STRANDLINE_COMPACTION_SEEDS={} STRANDLINE_RETENTION_SEEDS={} STRANDLINE_CRASH_SEED={seed} \
+                     cargo test --release -p strandline-storage --test compaction --test retention_follows_its_model -- \
+                     --nocapture",
+                    // Of these an eighth is looked at flush by flush.
+                    images / IMAGES_PER_SEED * 8,
+                    images / IMAGES_PER_SEED,
                 ),
             ),
             part(
