@@ -18,7 +18,7 @@ median_run() {
 row() {
     [ -n "$(median_run "$1")" ] || return 0
     for figure in .latency.response.p50_ns .latency.response.p99_ns .latency.response.p999_ns .latency.end_to_end.p99_ns .hiccups.p999_ns \
-        '.rates.achieved * .load.record_bytes'; do
+        '(.rates.achieved // 0) * .load.record_bytes'; do
         median $(runs_of "$1" "$figure // 0")
     done | tr '\n' ' ' | awk -v label="$2" -v durable="$(jq -r '.target.durability | split(":")[0]' "$(median_run "$1")")" \
         -v invalid="$(runs_of "$1" '.verdict.valid' | grep -c false)" -v runs="$(runs_of "$1" 1 | wc -l)" '
@@ -29,9 +29,9 @@ row() {
 # quotient MODE WORKLOAD: Strandline over Kafka.
 quotient() {
     line=
-    for figure in .latency.response.p50_ns .latency.response.p99_ns .latency.response.p999_ns '.rates.achieved'; do
-        a=$(median $(runs_of "kafka-$1-$2" "$figure")) b=$(median $(runs_of "strandline-$1-$2" "$figure"))
-        line="$line $(awk -v a="$a" -v b="$b" 'BEGIN { printf "%.2f", (a > 0 ? b / a : 0) }')"
+    for figure in .latency.response.p50_ns .latency.response.p99_ns .latency.response.p999_ns .rates.achieved; do
+        a=$(median $(runs_of "kafka-$1-$2" "$figure // 0")) b=$(median $(runs_of "strandline-$1-$2" "$figure // 0"))
+        line="$line $(awk -v a="$a" -v b="$b" 'BEGIN { if (a > 0) printf "%.2f", b / a; else print "-" }')"
     done
     # shellcheck disable=SC2086
     set -- $line
