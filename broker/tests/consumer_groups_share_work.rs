@@ -505,7 +505,12 @@ fn a_group_has_timeouts_of_its_own() {
 /// What one member says must fit a record of its group, and what all say the memory of the shard.
 #[test]
 fn what_groups_may_hold_is_bounded() {
-    let broker = start(&[("t", 1)]);
+    // However slow the machine is: nobody's session ends meanwhile.
+    let sessions = [
+        "group.consumer.max.session.timeout.ms=3600000",
+        "group.consumer.session.timeout.ms=3600000",
+    ];
+    let broker = start_set(&[("t", 1)], &sessions);
     let mut member = Consumer::new(&broker, "g", "m", &["t"]);
     member.beat();
     let names = |member: usize, count: usize| -> Vec<String> {

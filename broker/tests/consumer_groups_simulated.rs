@@ -16,13 +16,14 @@ use kafka_protocol::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
     FindCoordinatorRequest,
 };
-use simulated::{SimClient, config, name};
+use simulated::{FETCH_VERSION, SimClient, config, name};
 use strandline::config::BrokerConfig;
 use strandline::node::simulated as node;
 use strandline_runtime::Runtime;
 use strandline_runtime::sim::{SimRuntime, Simulation};
 use strandline_storage::disk::sim::Latency;
 use strandline_storage::disk::{SimDisk, SimDiskOptions};
+use support::batch::{Record, decode_all};
 use support::group::{LOAD_IN_PROGRESS, UNKNOWN_MEMBER_ID, group_id, text};
 use uuid::Uuid;
 
@@ -265,4 +266,65 @@ fn time_brings_topics_and_takes_members() {
         settle(&runtime, &mut client, &mut members).await;
         assert!(!members[1].owned.is_empty());
     });
+}
+
+/// A target is made from all members: one for each member that joins would be work by the square of their number, and the
+/// last of thousands would wait for longer than a request may take.
+#[test]
+fn members_that_join_at_once_share_targets() {
+    const MEMBERS: usize = 600;
+    let one = config(&[("offsets.topic.num.partitions", "1")]);
+    let targets = simulated::with_node(3, SimDiskOptions::default(), one, |runtime, node| async move {
+        node.ready.await.unwrap();
+        let mut client = SimClient::connect(&runtime).await;
+        client.create("t", MEMBERS as i32, &[]).await;
+        find(&mut client).await;
+        let mut members = Vec::new();
+        for number in 0..MEMBERS {
+            let consumer = Consumer::new(&format!("m{number:04}"), &["t"]);
+            members.push((consumer, SimClient::connect(&runtime).await));
+        }
+        for (consumer, client) in &mut members {
+            client.send(1, &consumer.request()).await;
+        }
+        for (consumer, client) in &mut members {
+            let answer = client.receive::<ConsumerGroupHeartbeatRequest>(1).await;
+            consumer.hear(&answer);
+        }
+        let targets = targets_stored(&mut client).await;
+        // And all of them get their part.
+        let mut owned = 0;
+        while owned < MEMBERS {
+            owned = 0;
+            for (consumer, client) in &mut members {
+                consumer.beat(&runtime, client).await;
+                owned += consumer.owned.len();
+            }
+        }
+        let epochs: BTreeSet<i32> = members.iter().map(|(consumer, _)| consumer.epoch).collect();
+        assert_eq!(epochs.len(), 1, "{epochs:?}");
+        assert!(members.iter().all(|(consumer, _)| consumer.owned.len() == 1));
+        targets
+    });
+    assert!((1..=MEMBERS / 10).contains(&targets), "{targets} targets");
+}
+
+/// How many target assignments the log of the groups has: records by the key of ConsumerGroupTargetAssignmentMetadata.
+async fn targets_stored(client: &mut SimClient) -> usize {
+    let (mut offset, mut targets) = (0, 0);
+    loop {
+        let mut request = simulated::fetch_request("__consumer_offsets", 1 << 20, 0);
+        request.topics[0].partitions[0].fetch_offset = offset;
+        let answer = client.ask(FETCH_VERSION, &request).await;
+        let partition = &answer.responses[0].partitions[0];
+        assert_eq!(partition.error_code, 0);
+        let batches = decode_all(partition.records.as_ref().map_or(&[], |records| records));
+        let Some(last) = batches.last() else {
+            return targets;
+        };
+        offset = last.last_offset() + 1;
+        let records = batches.iter().flat_map(|batch| &batch.records);
+        let is_target = |record: &&Record| record.key.as_deref().is_some_and(|key| key.starts_with(&[0, 6]));
+        targets += records.filter(is_target).count();
+    }
 }

@@ -54,7 +54,7 @@ impl<D: Disk> Coordinator<D> {
         let Machine::Consumer(machine) = &mut group.machine else {
             return None;
         };
-        let epoch = machine.epoch();
+        let before = (machine.target_epoch(), machine.is_empty());
         let effects = step(machine, &around);
         let mut records = of_group(machine.id(), effects.records);
         let classic = downgraded(shard, machine, &around, &mut records);
@@ -62,11 +62,12 @@ impl<D: Disk> Coordinator<D> {
         if result.is_err() {
             machine.take_back(appended, around.now_ms, &config);
         } else {
-            if machine.epoch() != epoch {
-                log_epoch(shard, machine);
+            if (machine.target_epoch(), machine.is_empty()) != before {
+                group.target_end = self.appended_end.get();
+                log_target(shard, machine);
             }
             if let Some(classic) = classic {
-                group.machine = Machine::Classic(classic);
+                group.machine = classic.into();
             }
         }
         if appended > 0 {
@@ -115,24 +116,8 @@ impl<D: Disk> Coordinator<D> {
         self.set_deadline(shard, name, group, now_ms);
     }
 
-    /// A ConsumerGroupHeartbeat, whatever there is of its group so far.
-    ///
-    /// # Errors
-    /// The code for the client: what it changed could not be written.
-    pub(super) fn consumer_heartbeat<R: Runtime>(
-        self: &Rc<Self>,
-        shard: &Rc<Shard<R, D>>,
-        name: &Rc<str>,
-        request: &HeartbeatRequest<'_>,
-    ) -> Result<Stepped<Result<HeartbeatAnswer, GroupError>>, ErrorCode> {
-        let stepped = self.step(shard, name, |machine, around| {
-            machine.heartbeat(around.now_ms, around.config, request, around.image)
-        });
-        stepped.unwrap_or_else(|| self.found(shard, name, request))
-    }
-
     /// The heartbeat to a group that is none of the consumer protocol: one that joins makes it.
-    fn found<R: Runtime>(
+    pub(super) fn found<R: Runtime>(
         self: &Rc<Self>,
         shard: &Rc<Shard<R, D>>,
         name: &Rc<str>,
@@ -166,14 +151,14 @@ impl<D: Disk> Coordinator<D> {
         let group = groups.entry(name.clone()).or_insert_with(|| {
             let group = Group::new(
                 name,
-                Machine::Consumer(ConsumerGroup::new(name.clone())),
+                ConsumerGroup::new(name.clone()).into(),
                 shard.groups.next_life(),
             );
             self.memory.change(0, group.bytes);
             group
         });
-        log_epoch(shard, &machine);
-        let before = std::mem::replace(&mut group.machine, Machine::Consumer(machine));
+        log_target(shard, &machine);
+        let before = std::mem::replace(&mut group.machine, machine.into());
         if let Machine::Classic(mut before) = before {
             if !before.is_empty() {
                 let members = before.len();
@@ -192,6 +177,7 @@ impl<D: Disk> Coordinator<D> {
             group.deadline = None;
         }
         group.appended_end = self.appended_end.get();
+        group.target_end = group.appended_end;
         let end = group.appended_end;
         self.settle_consumer(shard, name, group, around.now_ms);
         result.map(|()| Stepped {
@@ -281,7 +267,7 @@ impl<D: Disk> Coordinator<D> {
     ) {
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         machine.loaded(now_ms, &shard.groups.consumer_config(&shard.image(), &name));
-        let mut group = Group::new(&name, Machine::Consumer(machine), shard.groups.next_life());
+        let mut group = Group::new(&name, machine.into(), shard.groups.next_life());
         group.appended_end = self.appended_end.get();
         self.memory.change(0, group.bytes);
         self.settle_consumer(shard, &name, &mut group, now_ms);
@@ -298,7 +284,7 @@ fn of_group(group: &Rc<str>, records: Vec<ConsumerRecord>) -> Vec<OffsetsRecord>
     records.collect()
 }
 
-fn refused(error: GroupError) -> Stepped<Result<HeartbeatAnswer, GroupError>> {
+pub(super) fn refused(error: GroupError) -> Stepped<Result<HeartbeatAnswer, GroupError>> {
     Stepped {
         answer: Err(error),
         end: 0,
@@ -385,7 +371,7 @@ fn replayed(name: &Rc<str>, records: &[OffsetsRecord], around: &Around<'_>) -> C
     machine
 }
 
-fn log_epoch<R: Runtime, D: Disk>(shard: &Shard<R, D>, machine: &ConsumerGroup) {
+fn log_target<R: Runtime, D: Disk>(shard: &Shard<R, D>, machine: &ConsumerGroup) {
     let state = machine.state();
     tracing::info!(
         shard = shard.number,

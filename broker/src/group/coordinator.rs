@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use strandline_core::group::classic::{Answer, Effects, Ticket};
 use strandline_core::group::offsets::OffsetStore;
-use strandline_runtime::local::OneshotSender;
+use strandline_runtime::local::{Event, OneshotSender};
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 
@@ -32,6 +32,8 @@ pub(crate) struct Coordinator<D: Disk> {
     state: Cell<State>,
     pub(super) offsets: RefCell<OffsetStore>,
     pub(super) groups: RefCell<BTreeMap<Rc<str>, Group>>,
+    /// Groups whose next target is about to be computed, and who waits for it.
+    pub(super) awaited: RefCell<BTreeMap<Rc<str>, Event>>,
     /// Requests that wait for a group's answer.
     pub(super) tickets: RefCell<BTreeMap<Ticket, OneshotSender<Answer>>>,
     next_ticket: Cell<u64>,
@@ -51,6 +53,8 @@ pub(super) struct Group {
     pub(super) bytes: usize,
     /// Behind its last record: what is told of a group of the consumer protocol waits until that is durable.
     pub(super) appended_end: i64,
+    /// Behind its last target assignment: the next one is computed once that is durable.
+    pub(super) target_end: i64,
 }
 
 impl<D: Disk> Coordinator<D> {
@@ -61,6 +65,7 @@ impl<D: Disk> Coordinator<D> {
             state: Cell::new(State::Loading),
             offsets: RefCell::default(),
             groups: RefCell::default(),
+            awaited: RefCell::default(),
             tickets: RefCell::default(),
             next_ticket: Cell::new(0),
             appended_end: Cell::new(0),

@@ -16,7 +16,7 @@ use super::coordinator::{Group, State};
 use super::machine::Machine;
 use crate::shard::{Deadline, Expire, Shard};
 
-/// A group's place in the books besides itself and its name, with its deadline.
+/// The allocations of a group's name and its machine, and its deadline.
 const GROUP_BYTES: usize = 160;
 /// When a group is looked at again whose deadline came before its partition was loaded.
 const WHILE_LOADING: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ impl<D: Disk> Coordinator<D> {
         }
         let now_ms = shard.groups.now_ms(shard.runtime.now());
         let machine = ClassicGroup::new(shard.groups.classic.clone(), now_ms);
-        let group = Group::new(name, Machine::Classic(machine), shard.groups.next_life());
+        let group = Group::new(name, machine.into(), shard.groups.next_life());
         self.memory.change(0, group.bytes);
         self.groups.borrow_mut().insert(name.into(), group);
     }
@@ -110,8 +110,7 @@ impl<D: Disk> Coordinator<D> {
         effects: Effects,
         now_ms: i64,
     ) {
-        let mut group = Group::new(&name, Machine::Classic(machine), shard.groups.next_life());
-        group.bytes += group.machine.bytes();
+        let mut group = Group::new(&name, machine.into(), shard.groups.next_life());
         self.memory.change(0, group.bytes);
         self.settle(shard, &name, &mut group, effects, now_ms);
         self.groups.borrow_mut().insert(name, group);
@@ -225,20 +224,21 @@ impl<D: Disk> Coordinator<D> {
 }
 
 impl Group {
-    /// A group whose members are not counted yet.
+    /// A group, with what it takes.
     pub(super) fn new(name: &str, machine: Machine, life: u64) -> Self {
         Self {
-            bytes: Self::bytes_of(name),
+            bytes: Self::bytes_of(name) + machine.bytes(),
             machine,
             life,
             deadline: None,
             appended_end: 0,
+            target_end: 0,
         }
     }
 
-    /// What a group without members takes.
+    /// What a group takes beside its machine.
     fn bytes_of(name: &str) -> usize {
-        size_of::<Self>() + 2 * name.len() + GROUP_BYTES
+        2 * size_of::<(Rc<str>, Self)>() + name.len() + GROUP_BYTES
     }
 }
 

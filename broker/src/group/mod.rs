@@ -3,8 +3,9 @@
 //! A [`Coordinator`] is one such partition: its groups, their committed offsets, and the log that keeps both. What a
 //! group does is decided in [`strandline_core::group`]; here it is given requests and time, and its records are
 //! appended. Map: [`load`] replays a partition; [`drive`] runs groups and does what they ask for, [`consumer`] those of the
-//! consumer protocol (KIP-848), and what changes from one protocol to the other; [`write`] appends and waits; [`expiry`]
-//! takes away what is old or whose topic is gone; `report` copies what a scrape shows; `handlers`: one file an API.
+//! consumer protocol (KIP-848), and what changes from one protocol to the other; [`target`] lets members that come together
+//! share a target; [`write`] appends and waits; [`expiry`] takes away what is old or whose topic is gone; `report` copies
+//! what a scrape shows; `handlers`: one file an API.
 //!
 //! Invariants:
 //! - Until a partition is replayed to the end it had when this shard began to lead it, nobody is told anything of it but
@@ -21,6 +22,7 @@ mod load;
 mod machine;
 mod memory;
 mod report;
+mod target;
 mod write;
 
 use std::cell::{Cell, RefCell};

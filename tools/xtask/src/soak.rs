@@ -131,6 +131,14 @@ impl Options {
                      -p strandline-wire --test fuzz_replay -- --nocapture"
                 ),
             ),
+            // A hundred thousand groups of an offset each; half of the memory is what groups may take.
+            part(
+                "groups",
+                "groups:",
+                "STRANDLINE_GROUPS=100000 STRANDLINE_GROUPS_MEMORY=268435456 cargo test --release -p strandline \
+                 --test group_masses_are_bounded thousands_of_groups -- --nocapture"
+                    .to_owned(),
+            ),
             Part {
                 name: "mutate",
                 work: Work::Mutations,

@@ -99,7 +99,7 @@ async fn heartbeat<R: Runtime, D: Disk>(
         };
         take_in(request, &group, said, growth).map_err(plain)?;
     }
-    let step = coordinator.consumer_heartbeat(shard, &group, &asked_now);
+    let step = coordinator.consumer_heartbeat(shard, &group, &asked_now).await;
     stepped(request, &coordinator, step).await.map_err(plain)?
 }
 

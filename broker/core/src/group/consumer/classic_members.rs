@@ -82,17 +82,9 @@ impl ConsumerGroup {
             classic: Some(classic_metadata(request.session_timeout_ms, &request.protocols)),
         });
         let owned = by_id(&subscription.owned, image);
-        self.bring_up(
-            now_ms,
-            config,
-            id,
-            &subject,
-            &old,
-            &metadata,
-            Some(&owned),
-            image,
-            records,
-        );
+        let subscription_changed =
+            self.bring_in(now_ms, config, id, &subject, &old, &metadata, image, records);
+        self.follow(config, id, Some(&owned), subscription_changed, image, records);
         // The member must ask for its assignment in time.
         let session_ms = now_ms + i64::from(request.session_timeout_ms);
         self.set_deadlines(id, session_ms, Some(now_ms + i64::from(rebalance_timeout_ms)));

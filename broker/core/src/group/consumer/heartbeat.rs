@@ -4,11 +4,9 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use strandline_wire::{ErrorCode, Uuid};
+use strandline_wire::ErrorCode;
 
 use super::assignment::Assignment;
-use super::assignor::{Assignor, AssignorMember, PartitionCounts};
-use super::reconcile::Reconciliation;
 use super::record::{ConsumerRecord, CurrentAssignment, GroupEpoch, MemberId, MemberMetadata, MemberState};
 use super::request::{
     ConsumerGroupConfig, Effects, GroupError, HeartbeatAnswer, HeartbeatRequest, JOIN_EPOCH, LEAVE_EPOCH,
@@ -16,6 +14,27 @@ use super::request::{
 };
 use super::state::{ConsumerGroup, Member, session_timeout_ms};
 use super::topics::{TopicImage, metadata_hash};
+
+/// How far the first part of a heartbeat comes.
+#[derive(Clone, Debug)]
+pub enum Heartbeat {
+    /// To its answer.
+    Answered(HeartbeatAnswer),
+    /// To the group's next target.
+    Awaits(PendingHeartbeat),
+}
+
+/// A heartbeat that waits for a target of its group.
+#[derive(Clone, Debug)]
+pub struct PendingHeartbeat {
+    id: MemberId,
+    /// The member before it, and where it stood behind the first part.
+    old: Member,
+    current: CurrentAssignment,
+    owned: Option<Assignment>,
+    subscription_changed: bool,
+    says_everything: bool,
+}
 
 /// Whom a heartbeat is about.
 pub(super) enum Subject {
@@ -28,7 +47,8 @@ pub(super) enum Subject {
 }
 
 impl ConsumerGroup {
-    /// A ConsumerGroupHeartbeat, joining and leaving included.
+    /// A ConsumerGroupHeartbeat from its beginning to its answer: [`Self::begin_heartbeat`], [`Self::assign`] and
+    /// [`Self::finish_heartbeat`] in one step.
     ///
     /// `image` has the topics that the sender may describe. After a refusal of a group's first heartbeat the group does
     /// not [`exist`](Self::exists), and its machine is to be dropped.
@@ -41,14 +61,73 @@ impl ConsumerGroup {
     ) -> Effects<Result<HeartbeatAnswer, GroupError>> {
         self.begin();
         let mut records = Vec::new();
-        let answer = match request.validate(&self.id, config) {
+        let answer = match self.started(now_ms, config, request, image, &mut records) {
             Err(error) => Err(error),
-            Ok(()) if matches!(request.member_epoch, LEAVE_EPOCH | LEAVE_STATIC_EPOCH) => {
-                self.leave(request, image, &mut records)
-            }
-            Ok(()) => self.advance(now_ms, config, request, image, &mut records),
+            Ok(Heartbeat::Answered(answer)) => Ok(answer),
+            Ok(Heartbeat::Awaits(pending)) => self.finished(now_ms, config, &pending, image, &mut records),
         };
         self.effects(records, answer)
+    }
+
+    /// The first part of a ConsumerGroupHeartbeat, joining and leaving included: all of it, unless there is no target
+    /// for the group as it is now. Then a target is computed, once for all who wait, and each of them
+    /// [finishes](Self::finish_heartbeat).
+    pub fn begin_heartbeat(
+        &mut self,
+        now_ms: i64,
+        config: &ConsumerGroupConfig,
+        request: &HeartbeatRequest<'_>,
+        image: &dyn TopicImage,
+    ) -> Effects<Result<Heartbeat, GroupError>> {
+        self.begin();
+        let mut records = Vec::new();
+        let answer = self.started(now_ms, config, request, image, &mut records);
+        self.effects(records, answer)
+    }
+
+    /// Computes the target, if there is none for the group as it is now; whether it did.
+    pub fn assign(&mut self, config: &ConsumerGroupConfig, image: &dyn TopicImage) -> Effects<bool> {
+        self.begin();
+        let mut records = Vec::new();
+        let is_behind = !self.is_empty() && self.epoch.epoch > self.target_epoch;
+        if is_behind {
+            self.update_target(config, image, &mut records);
+        }
+        self.effects(records, is_behind)
+    }
+
+    /// The rest of a heartbeat that waited: UNKNOWN_MEMBER_ID if its member was removed meanwhile.
+    pub fn finish_heartbeat(
+        &mut self,
+        now_ms: i64,
+        config: &ConsumerGroupConfig,
+        pending: &PendingHeartbeat,
+        image: &dyn TopicImage,
+    ) -> Effects<Result<HeartbeatAnswer, GroupError>> {
+        self.begin();
+        let mut records = Vec::new();
+        let answer = self.finished(now_ms, config, pending, image, &mut records);
+        self.effects(records, answer)
+    }
+
+    fn started(
+        &mut self,
+        now_ms: i64,
+        config: &ConsumerGroupConfig,
+        request: &HeartbeatRequest<'_>,
+        image: &dyn TopicImage,
+        records: &mut Vec<ConsumerRecord>,
+    ) -> Result<Heartbeat, GroupError> {
+        request.validate(&self.id, config)?;
+        if matches!(request.member_epoch, LEAVE_EPOCH | LEAVE_STATIC_EPOCH) {
+            return self.leave(request, image, records).map(Heartbeat::Answered);
+        }
+        let pending = self.advance(now_ms, config, request, image, records)?;
+        if self.epoch.epoch > self.target_epoch {
+            return Ok(Heartbeat::Awaits(pending));
+        }
+        let answer = self.finished(now_ms, config, &pending, image, records)?;
+        Ok(Heartbeat::Answered(answer))
     }
 
     /// Everything that can refuse the request comes first: once a record is out, the group has changed.
@@ -59,7 +138,7 @@ impl ConsumerGroup {
         request: &HeartbeatRequest<'_>,
         image: &dyn TopicImage,
         records: &mut Vec<ConsumerRecord>,
-    ) -> Result<HeartbeatAnswer, GroupError> {
+    ) -> Result<PendingHeartbeat, GroupError> {
         let id: MemberId = match request.member_id {
             "" => request.new_member_id.into(),
             id => match self.members.get_key_value(id) {
@@ -74,27 +153,55 @@ impl ConsumerGroup {
             self.compile(regex)?;
         }
         let metadata = self.updated_metadata(&old.metadata, request);
-        let owned = request.owned.as_ref();
-        self.bring_up(
-            now_ms, config, &id, &subject, &old, &metadata, owned, image, records,
-        );
+        let subscription_changed =
+            self.bring_in(now_ms, config, &id, &subject, &old, &metadata, image, records);
+        let session_ms = now_ms + session_timeout_ms(&metadata, config);
+        self.set_deadlines(&id, session_ms, old.rebalance_deadline_ms);
+        Ok(PendingHeartbeat {
+            current: self.members[&id].current.clone(),
+            id,
+            old,
+            owned: request.owned.clone(),
+            subscription_changed,
+            says_everything: request.member_epoch == JOIN_EPOCH || request.is_full(),
+        })
+    }
 
-        let member = &self.members[&id];
+    fn finished(
+        &mut self,
+        now_ms: i64,
+        config: &ConsumerGroupConfig,
+        pending: &PendingHeartbeat,
+        image: &dyn TopicImage,
+        records: &mut Vec<ConsumerRecord>,
+    ) -> Result<HeartbeatAnswer, GroupError> {
+        let PendingHeartbeat { id, old, .. } = pending;
+        let member = self.members.get(id).ok_or_else(|| self.unknown_member(id))?;
+        // Another heartbeat of it may have come in between: one that left for a while stays away, and what this one said it
+        // owns is old.
+        let is_as_before = member.current == pending.current;
+        if member.current.epoch == LEAVE_STATIC_EPOCH && !is_as_before {
+            return Err(self.unknown_member(id));
+        }
+        let owned = pending.owned.as_ref().filter(|_| is_as_before);
+        self.follow(config, id, owned, pending.subscription_changed, image, records);
+
+        let member = &self.members[id];
+        let metadata = &member.metadata;
         let rebalance_ms = match member.current.state {
             MemberState::UnrevokedPartitions if member.current == old.current => old.rebalance_deadline_ms,
             MemberState::UnrevokedPartitions => Some(now_ms + i64::from(metadata.rebalance_timeout_ms)),
             _ => None,
         };
-        let is_told = request.member_epoch == JOIN_EPOCH
-            || request.is_full()
-            || member.current.assigned != old.current.assigned;
+        let is_told = pending.says_everything || member.current.assigned != old.current.assigned;
         let answer = HeartbeatAnswer {
             member_id: id.clone(),
             member_epoch: member.current.epoch,
             heartbeat_interval_ms: config.heartbeat_interval_ms,
             assignment: is_told.then(|| member.current.assigned.clone()),
         };
-        self.set_deadlines(&id, now_ms + session_timeout_ms(&metadata, config), rebalance_ms);
+        let session_ms = now_ms + session_timeout_ms(metadata, config);
+        self.set_deadlines(id, session_ms, rebalance_ms);
         Ok(answer)
     }
 
@@ -106,12 +213,12 @@ impl ConsumerGroup {
         }
     }
 
-    /// Makes the member what it says it is, and moves it towards its target; what the group changes for that.
+    /// Makes the member what it says it is, and what the group changes for that; whether its subscription is another one.
     #[expect(
         clippy::too_many_arguments,
         reason = "one step, and every part of it is one of these"
     )]
-    pub(super) fn bring_up(
+    pub(super) fn bring_in(
         &mut self,
         now_ms: i64,
         config: &ConsumerGroupConfig,
@@ -119,10 +226,9 @@ impl ConsumerGroup {
         subject: &Subject,
         old: &Member,
         metadata: &Rc<MemberMetadata>,
-        owned: Option<&Assignment>,
         image: &dyn TopicImage,
         records: &mut Vec<ConsumerRecord>,
-    ) {
+    ) -> bool {
         if let Subject::Replaces(other) = subject {
             self.replace(other, id, old, records);
         }
@@ -135,6 +241,19 @@ impl ConsumerGroup {
         let subscription_changed = metadata.topic_names != old.metadata.topic_names
             || metadata.topic_regex != old.metadata.topic_regex;
         self.maybe_bump_epoch(now_ms, config, image, subscription_changed, records);
+        subscription_changed
+    }
+
+    /// Moves the member towards its target, which is computed first if there is none for the group as it is.
+    pub(super) fn follow(
+        &mut self,
+        config: &ConsumerGroupConfig,
+        id: &MemberId,
+        owned: Option<&Assignment>,
+        subscription_changed: bool,
+        image: &dyn TopicImage,
+        records: &mut Vec<ConsumerRecord>,
+    ) {
         if self.epoch.epoch > self.target_epoch {
             self.update_target(config, image, records);
         }
@@ -312,127 +431,6 @@ impl ConsumerGroup {
         self.emit(records, ConsumerRecord::GroupEpoch(Some(epoch)));
         if self.has_topic_metadata {
             self.emit(records, ConsumerRecord::TopicMetadata(false));
-        }
-    }
-
-    /// Computes the target for the group epoch.
-    fn update_target(
-        &mut self,
-        config: &ConsumerGroupConfig,
-        image: &dyn TopicImage,
-        records: &mut Vec<ConsumerRecord>,
-    ) {
-        let mut partitions = PartitionCounts::new();
-        // Members in a row mostly have the same subscription.
-        let mut last: Option<(&MemberMetadata, Rc<[Uuid]>)> = None;
-        let none = Assignment::default();
-        let members: Vec<AssignorMember<'_>> = self
-            .members
-            .iter()
-            .map(|(id, member)| {
-                let metadata = &*member.metadata;
-                let topics = match &last {
-                    Some((other, topics))
-                        if other.topic_names == metadata.topic_names
-                            && other.topic_regex == metadata.topic_regex =>
-                    {
-                        topics.clone()
-                    }
-                    _ => self.topics_of(metadata, image, &mut partitions),
-                };
-                last = Some((metadata, topics.clone()));
-                AssignorMember {
-                    id,
-                    instance_id: metadata.instance_id.as_deref(),
-                    topics,
-                    target: self.targets.get(id).unwrap_or(&none),
-                }
-            })
-            .collect();
-        let targets = self.assignor(config).assign(&members, &partitions);
-        let changed: Vec<(MemberId, Assignment)> = self
-            .members
-            .keys()
-            .zip(targets)
-            .filter(|(id, target)| self.targets.get(*id) != Some(target))
-            .map(|(id, target)| (id.clone(), target))
-            .collect();
-        for (id, target) in changed {
-            self.emit(records, ConsumerRecord::Target(id, Some(target)));
-        }
-        self.emit(records, ConsumerRecord::TargetEpoch(Some(self.epoch.epoch)));
-    }
-
-    /// The topics of a subscription that exist, in order; their partitions are noted.
-    fn topics_of(
-        &self,
-        metadata: &MemberMetadata,
-        image: &dyn TopicImage,
-        partitions: &mut PartitionCounts,
-    ) -> Rc<[Uuid]> {
-        let by_regex = self.regexes.get(&metadata.topic_regex);
-        let names = metadata
-            .topic_names
-            .iter()
-            .chain(by_regex.into_iter().flat_map(|resolved| &resolved.topics));
-        let mut topics: BTreeSet<Uuid> = BTreeSet::new();
-        for topic in names.filter_map(|name| image.topic(name)) {
-            topics.insert(topic.id);
-            partitions.insert(topic.id, topic.partitions);
-        }
-        topics.into_iter().collect()
-    }
-
-    /// The assignor that most members ask for; of several the first that is configured.
-    pub(super) fn assignor(&self, config: &ConsumerGroupConfig) -> Assignor {
-        let votes = |assignor: &Assignor| {
-            let asked = self
-                .members
-                .values()
-                .filter_map(|m| m.metadata.server_assignor.as_deref());
-            asked.filter(|name| *name == assignor.name()).count()
-        };
-        let mut best = (0, config.assignors.first().copied().unwrap_or(Assignor::Uniform));
-        for assignor in &config.assignors {
-            let votes = votes(assignor);
-            if votes > best.0 {
-                best = (votes, *assignor);
-            }
-        }
-        best.1
-    }
-
-    fn reconcile(
-        &mut self,
-        id: &MemberId,
-        owned: Option<&Assignment>,
-        subscription_changed: bool,
-        image: &dyn TopicImage,
-        records: &mut Vec<ConsumerRecord>,
-    ) {
-        let member = &self.members[id];
-        if !subscription_changed && member.is_reconciled_to(self.target_epoch) {
-            return;
-        }
-        let none = Assignment::default();
-        let by_regex = self.regexes.get(&member.metadata.topic_regex);
-        let next = Reconciliation {
-            current: &member.current,
-            target_epoch: self.target_epoch,
-            target: self.targets.get(id).unwrap_or(&none),
-            subscription_changed,
-            owned,
-            subscribes: &|topic| {
-                image.topic_name(topic).is_some_and(|name| {
-                    member.metadata.topic_names.contains(name)
-                        || by_regex.is_some_and(|resolved| resolved.topics.contains(name))
-                })
-            },
-            is_taken: &|topic, partition| self.is_taken(id, topic, partition),
-        }
-        .step();
-        if next != member.current {
-            self.emit(records, ConsumerRecord::Current(id.clone(), Some(next)));
         }
     }
 }

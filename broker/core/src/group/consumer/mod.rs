@@ -11,7 +11,7 @@
 //!
 //! | what happens | what the shell calls |
 //! |---|---|
-//! | a ConsumerGroupHeartbeat | without a group: [`ConsumerGroup::new`]; then [`ConsumerGroup::heartbeat`]; if it does not [`exist`](ConsumerGroup::exists) after that, it is dropped |
+//! | a ConsumerGroupHeartbeat | without a group: [`ConsumerGroup::new`]; then [`ConsumerGroup::heartbeat`], or in parts with [`ConsumerGroup::begin_heartbeat`], so that members that come together share a target; if it does not [`exist`](ConsumerGroup::exists) after that, it is dropped |
 //! | a ConsumerGroupHeartbeat with epoch 0 to a classic group | if that is empty: its tombstone, then as without a group; else, if the [`MigrationPolicy`] allows it, [`ConsumerGroup::upgraded`], then as above |
 //! | JoinGroup, SyncGroup, Heartbeat, LeaveGroup to this group | [`ConsumerGroup::classic_join`] and so on; to one that [`is_empty`](ConsumerGroup::is_empty), a JoinGroup makes a classic group after [`ConsumerGroup::delete`] |
 //! | OffsetCommit, TxnOffsetCommit; OffsetFetch | [`ConsumerGroup::commit_allowed`]; [`ConsumerGroup::fetch_allowed`] |
@@ -24,7 +24,7 @@
 //! | only some of a step's records could be stored | [`ConsumerGroup::take_back`] |
 //! | a record is loaded; all are | [`record::decode`], [`ConsumerGroup::replay`]; [`ConsumerGroup::loaded`] |
 //!
-//! The code: validation, epochs and the target are in `heartbeat`, one member's step towards the target in `reconcile`,
+//! The code: validation and epochs are in `heartbeat`, the target in `target`, one member's step towards it in `reconcile`,
 //! regular expressions in `regexes` and `pattern`, leaving and timeouts in `leave`, the protocols' changes in `migrate`,
 //! `classic_members` and `embedded`; [`assignor`] says who is meant to own what.
 //!
@@ -59,12 +59,16 @@ mod regexes;
 mod regexes_tests;
 mod request;
 mod state;
+mod target;
+#[cfg(test)]
+mod target_tests;
 #[cfg(test)]
 mod testing;
 mod topics;
 
 pub use assignment::Assignment;
 pub use describe::{DescribedTopic, GroupDescription, MemberDescription};
+pub use heartbeat::{Heartbeat, PendingHeartbeat};
 pub use migrate::MigrationPolicy;
 pub use request::{
     ConsumerGroupConfig, Effects, FenceReason, FencedMember, GroupError, HeartbeatAnswer, HeartbeatRequest,

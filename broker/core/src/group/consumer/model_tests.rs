@@ -11,7 +11,7 @@ use strandline_wire::{ErrorCode, Uuid};
 use super::request::{GroupError, HeartbeatRequest, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH};
 use super::state::ConsumerGroupState;
 use super::testing::{Rig, beat, compacted};
-use super::{Assignment, HeartbeatAnswer, TopicImage};
+use super::{Assignment, Heartbeat, HeartbeatAnswer, PendingHeartbeat, TopicImage};
 
 const CLIENTS: usize = 5;
 /// Subscriptions to choose from: names, and a regular expression.
@@ -48,6 +48,12 @@ enum Step {
     Grow(usize),
     Delete(usize),
     Restart(bool),
+    /// A heartbeat that may wait for the group's next target, others coming in between.
+    Begin(Index, Report),
+    /// That target.
+    Assign,
+    /// One of those who wait for it goes on.
+    Finish(Index),
     /// Only some of the last heartbeat's records were stored.
     Crash(Index, Index),
     /// The same, and the broker goes on.
@@ -56,7 +62,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let who = any::<Index>;
-    let report = prop_oneof![Just(Report::Silent), Just(Report::Slow), Just(Report::Done)];
+    let any_report = || prop_oneof![Just(Report::Silent), Just(Report::Slow), Just(Report::Done)];
+    let report = any_report();
     let lost = prop::bool::weighted(0.15);
     prop_oneof![
         6 => (who(), 0..SUBSCRIPTIONS.len(), prop::bool::weighted(0.3)).prop_map(|(c, s, f)| Step::Start(c, s, f)),
@@ -69,6 +76,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0usize..3).prop_map(Step::Grow),
         1 => (0usize..3).prop_map(Step::Delete),
         1 => any::<bool>().prop_map(Step::Restart),
+        6 => (who(), any_report()).prop_map(|(c, report)| Step::Begin(c, report)),
+        2 => Just(Step::Assign),
+        6 => any::<Index>().prop_map(Step::Finish),
         2 => (who(), any::<Index>()).prop_map(|(c, cut)| Step::Crash(c, cut)),
         2 => (who(), any::<Index>()).prop_map(|(c, cut)| Step::Refuse(c, cut)),
     ]
@@ -87,6 +97,8 @@ struct Client {
     in_doubt: bool,
     subscription: usize,
     runs: bool,
+    /// The last heartbeat's answer is still to come.
+    waits: bool,
 }
 
 impl Client {
@@ -125,6 +137,7 @@ impl Client {
 
     fn hear(&mut self, answer: Result<HeartbeatAnswer, GroupError>) {
         self.in_doubt = false;
+        self.waits = false;
         match answer {
             Ok(answer) => {
                 assert!(answer.member_epoch >= self.epoch, "{} went back", self.id);
@@ -158,6 +171,8 @@ struct Model {
     rig: Rig,
     clients: Vec<Client>,
     processes: usize,
+    /// Heartbeats that wait for a target, and whose they are.
+    pending: Vec<(String, PendingHeartbeat)>,
     /// The highest epochs that are stored.
     epochs: (i32, i32),
 }
@@ -168,6 +183,7 @@ impl Model {
             rig: Rig::new(&[("t0", 3), ("t1", 2), ("other", 1)]),
             clients: vec![Client::default(); CLIENTS],
             processes: 0,
+            pending: Vec::new(),
             epochs: (0, 0),
         }
     }
@@ -202,7 +218,15 @@ impl Model {
                     self.rig.log = compacted(&self.rig.log);
                 }
                 self.rig.restart();
+                self.pending.clear();
             }
+            Step::Begin(who, report) => self.begin(who.index(CLIENTS), *report),
+            Step::Assign => drop(self.rig.assign()),
+            Step::Finish(which) if !self.pending.is_empty() => {
+                let pending = self.pending.swap_remove(which.index(self.pending.len()));
+                self.finish(&pending);
+            }
+            Step::Finish(_) => {}
             Step::Crash(who, cut) => self.crash(who.index(CLIENTS), cut),
             Step::Refuse(who, cut) => self.refuse(who.index(CLIENTS), cut),
         }
@@ -229,6 +253,8 @@ impl Model {
             return;
         }
         let owned = self.clients[who].report(report);
+        // Whoever sends the next one hears no more of the last.
+        self.clients[who].waits = false;
         let client = self.clients[who].clone();
         let answer = self.rig.send(&client.request(owned));
         self.must_be_due(&client, &answer);
@@ -236,6 +262,36 @@ impl Model {
             self.clients[who].in_doubt = true;
         } else {
             self.clients[who].hear(answer);
+        }
+    }
+
+    fn begin(&mut self, who: usize, report: Report) {
+        if !self.clients[who].runs {
+            return;
+        }
+        let owned = self.clients[who].report(report);
+        let client = self.clients[who].clone();
+        let rig = &mut self.rig;
+        let request = client.request(owned);
+        let effects = rig
+            .group
+            .begin_heartbeat(rig.now_ms, &rig.config, &request, &rig.topics);
+        match rig.store(effects) {
+            Ok(Heartbeat::Awaits(pending)) => {
+                self.pending.push((client.id.clone(), pending));
+                let client = &mut self.clients[who];
+                (client.in_doubt, client.waits) = (true, true);
+            }
+            Ok(Heartbeat::Answered(answer)) => self.clients[who].hear(Ok(answer)),
+            Err(error) => self.clients[who].hear(Err(error)),
+        }
+    }
+
+    fn finish(&mut self, (id, pending): &(String, PendingHeartbeat)) {
+        let answer = self.rig.finish(pending);
+        let waits = |client: &&mut Client| client.runs && client.waits && client.id == *id;
+        if let Some(client) = self.clients.iter_mut().find(waits) {
+            client.hear(answer);
         }
     }
 
@@ -281,6 +337,7 @@ impl Model {
         let stored = before + cut.index(self.rig.log.len() - before + 1);
         self.rig.log.truncate(stored);
         self.rig.restart();
+        self.pending.clear();
         self.epochs = epochs;
     }
 
@@ -333,6 +390,10 @@ impl Model {
 
     /// Everyone who runs cooperates; the others are given up.
     fn settle(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            self.finish(&pending);
+            self.check();
+        }
         for _ in 0..18 {
             for who in 0..CLIENTS {
                 self.beat(who, Report::Done, false);
@@ -413,6 +474,7 @@ fn every_beginning_of_the_log_is_a_sound_group() {
             rig,
             clients: model.clients.clone(),
             processes: 10,
+            pending: Vec::new(),
             epochs: (0, 0),
         };
         // Nobody of before is there any more: what they left must not be in the way.

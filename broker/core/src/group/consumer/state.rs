@@ -136,6 +136,11 @@ impl ConsumerGroup {
         self.epoch.epoch
     }
 
+    /// The epoch of the target assignment.
+    pub fn target_epoch(&self) -> i32 {
+        self.target_epoch
+    }
+
     /// Its state.
     pub fn state(&self) -> ConsumerGroupState {
         if self.members.is_empty() {

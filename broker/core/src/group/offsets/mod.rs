@@ -6,6 +6,7 @@
 //!
 //! Nothing here knows members: who may commit is for the state machines of the groups to say.
 
+mod few;
 pub mod placement;
 pub mod record;
 pub mod store;

@@ -1,13 +1,17 @@
 //! The committed offsets of the groups of one partition of `__consumer_offsets`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
 use strandline_wire::Uuid;
 
-/// What an entry of a map, a box and a pointer take beside what they hold, about.
-const ENTRY_BYTES: usize = 48;
+use super::few::Few;
+
+/// What an allocation takes beside what was asked for, about.
+const ALLOCATION_BYTES: usize = 16;
+/// A group's place in the table, of which up to half is free, and the allocations of its name and its topics.
+const GROUP_BYTES: usize = 2 * size_of::<(Box<str>, Topics)>() + 2 * ALLOCATION_BYTES;
 
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +41,8 @@ pub enum ExpiryBase {
     Never,
 }
 
-type Partitions = BTreeMap<i32, CommittedOffset>;
-type Topics = BTreeMap<Rc<str>, Partitions>;
+type Partitions = Few<i32, CommittedOffset>;
+type Topics = Few<Rc<str>, Partitions>;
 
 /// The committed offsets of many groups.
 #[derive(Debug, Default)]
@@ -70,8 +74,12 @@ impl CommittedOffset {
         now_ms.saturating_sub(since) >= retention_ms
     }
 
+    /// What it takes beside its place.
     fn bytes(&self) -> usize {
-        size_of::<Self>() + ENTRY_BYTES / 2 + self.metadata.len()
+        match self.metadata.len() {
+            0 => 0,
+            length => length + ALLOCATION_BYTES,
+        }
     }
 }
 
@@ -79,52 +87,58 @@ impl OffsetStore {
     /// Keeps an offset.
     pub fn put(&mut self, group: &str, topic: &str, partition: i32, value: CommittedOffset) {
         if !self.groups.contains_key(group) {
-            self.bytes += group.len() + ENTRY_BYTES;
-            self.groups.insert(group.into(), Topics::new());
+            self.bytes += group.len() + GROUP_BYTES;
+            self.groups.insert(group.into(), Topics::default());
         }
         let Some(topics) = self.groups.get_mut(group) else {
             return;
         };
-        if !topics.contains_key(topic) {
-            self.bytes += ENTRY_BYTES;
+        if topics.get(topic).is_none() {
             let name: Rc<str> = match self.names.get_key_value(topic) {
                 Some((name, _)) => name.clone(),
                 None => Rc::from(topic),
             };
             *self.names.entry(name.clone()).or_default() += 1;
-            topics.insert(name, Partitions::new());
+            let before = topics.bytes();
+            topics.insert(name, Partitions::default());
+            self.bytes = self.bytes + topics.bytes() + ALLOCATION_BYTES - before;
         }
         let Some(partitions) = topics.get_mut(topic) else {
             return;
         };
+        let before = partitions.bytes();
         self.bytes += value.bytes();
         self.count += 1;
         if let Some(before) = partitions.insert(partition, value) {
             self.bytes -= before.bytes();
             self.count -= 1;
         }
+        self.bytes = self.bytes + partitions.bytes() - before;
     }
 
     /// Forgets an offset.
     pub fn remove(&mut self, group: &str, topic: &str, partition: i32) -> Option<CommittedOffset> {
         let topics = self.groups.get_mut(group)?;
         let partitions = topics.get_mut(topic)?;
+        let before = partitions.bytes();
         let removed = partitions.remove(&partition)?;
-        self.bytes -= removed.bytes();
         self.count -= 1;
-        if partitions.is_empty() {
-            topics.remove(topic);
-            self.bytes -= ENTRY_BYTES;
-            if let Some(uses) = self.names.get_mut(topic) {
-                *uses -= 1;
-                if *uses == 0 {
-                    self.names.remove(topic);
-                }
+        if !partitions.is_empty() {
+            self.bytes = self.bytes + partitions.bytes() - before - removed.bytes();
+            return Some(removed);
+        }
+        let before = before + topics.bytes();
+        topics.remove(topic);
+        self.bytes = self.bytes + topics.bytes() - before - removed.bytes() - ALLOCATION_BYTES;
+        if let Some(uses) = self.names.get_mut(topic) {
+            *uses -= 1;
+            if *uses == 0 {
+                self.names.remove(topic);
             }
         }
         if topics.is_empty() {
+            self.bytes -= topics.bytes() + group.len() + GROUP_BYTES;
             self.groups.remove(group);
-            self.bytes -= group.len() + ENTRY_BYTES;
         }
         Some(removed)
     }
@@ -136,7 +150,7 @@ impl OffsetStore {
 
     /// Every offset of a group, by topic.
     pub fn of_group(&self, group: &str) -> impl Iterator<Item = (&str, i32, &CommittedOffset)> {
-        let topics = self.groups.get(group).into_iter().flatten();
+        let topics = self.groups.get(group).into_iter().flat_map(Few::iter);
         topics.flat_map(|(topic, partitions)| {
             partitions
                 .iter()
@@ -153,13 +167,13 @@ impl OffsetStore {
     ) -> impl Iterator<Item = (&Rc<str>, i32, &CommittedOffset)> {
         let from = at.map_or(Bound::Unbounded, |(topic, _)| Bound::Included(topic));
         let topics = self.groups.get(group).into_iter();
-        let topics = topics.flat_map(move |topics| topics.range::<str, _>((from, Bound::Unbounded)));
+        let topics = topics.flat_map(move |topics| topics.from::<str>(from));
         topics.flat_map(move |(topic, partitions)| {
             let behind = match at {
-                Some((name, partition)) if name == &**topic => Bound::Excluded(partition),
+                Some((name, ref partition)) if name == &**topic => Bound::Excluded(partition),
                 _ => Bound::Unbounded,
             };
-            let partitions = partitions.range((behind, Bound::Unbounded));
+            let partitions = partitions.from(behind);
             partitions.map(move |(partition, offset)| (topic, *partition, offset))
         })
     }

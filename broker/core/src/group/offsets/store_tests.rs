@@ -107,3 +107,43 @@ fn offsets_belong_to_a_topic_not_to_its_name() {
     assert!(held.is_of_other_topic(new));
     assert!(!held.is_of_other_topic(old));
 }
+
+/// What the store says it takes is what the coordinator counts against its memory: it must be near the truth, in whatever
+/// shape the offsets come.
+#[test]
+fn the_store_takes_what_it_says() {
+    let note = "n".repeat(100);
+    for (groups, topics, partitions, note) in [
+        (10_000, 1, 1, ""),
+        (10_000, 1, 1, &*note),
+        (2_000, 5, 3, ""),
+        (100, 1, 300, ""),
+        (3, 1, 5_000, ""),
+    ] {
+        let mut store = OffsetStore::default();
+        let taken = allocation_counter::measure(|| {
+            for group in 0..groups {
+                for topic in 0..topics {
+                    for partition in 0..partitions {
+                        let value = CommittedOffset {
+                            metadata: note.into(),
+                            ..offset(1, 0)
+                        };
+                        store.put(
+                            &format!("group-{group}"),
+                            &format!("topic-{topic}"),
+                            partition,
+                            value,
+                        );
+                    }
+                }
+            }
+        });
+        let (taken, said) = (taken.bytes_current as f64, store.bytes() as f64);
+        let shape = (groups, topics, partitions);
+        assert!(
+            (taken..1.6 * taken).contains(&said),
+            "{shape:?}: {taken} bytes taken, {said} said"
+        );
+    }
+}
