@@ -36,7 +36,7 @@ pub struct Arguments {
     /// Any key of the configuration; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub assignments: Vec<String>,
-    /// Check the configuration, touch nothing, exit 0 or 2.
+    /// Check the configuration and the data directories, name ports in use, touch nothing, exit 0 or 2.
     #[arg(long)]
     pub check_config: bool,
     /// Print every value in effect and where it comes from, touch nothing.

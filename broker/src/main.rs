@@ -9,7 +9,7 @@ use strandline::config::machine::Machine;
 use strandline::config::{check, print, resolve};
 use strandline::node::directories::Inspected;
 use strandline::node::large_blocks::LargeBlocks;
-use strandline::node::{self, StartError, limits};
+use strandline::node::{self, StartError, limits, ports};
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -32,7 +32,9 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("strandline: {error}");
+            for line in error.to_string().lines() {
+                eprintln!("strandline: {line}");
+            }
             ExitCode::from(if error.while_running() {
                 EXIT_FAILED
             } else {
@@ -70,6 +72,17 @@ fn run(arguments: &Arguments) -> Result<(), StartError> {
         tracing::warn!("{warning}");
     }
     if arguments.check_config {
+        directories.check_writable()?;
+        // A node that runs with the one before has them: that is for whoever checks to judge.
+        if let Some(path) = directories.in_use() {
+            tracing::warn!(
+                "{}: another process has it open: a start would fail now",
+                path.display()
+            );
+        }
+        for line in ports::taken(&config) {
+            tracing::warn!("{line}: a start would fail now");
+        }
         println!("the configuration is good");
         return Ok(());
     }

@@ -4,8 +4,10 @@
 
 mod support;
 
+use std::thread;
+
 use support::http::{get, http};
-use support::topic::metadata;
+use support::topic::{metadata, set_config};
 use support::{Batch, Broker, Partition};
 
 /// The value of a series.
@@ -54,4 +56,52 @@ fn counters_follow_what_happens() {
     assert!(of("journal_flushes_total", "") >= 1.0);
     assert!(of("produce_phase_seconds_count", ",phase=\"flush\"") >= 5.0);
     assert!(series(&page, "strandline_node_connections") >= 1.0);
+}
+
+/// A full disk was told of by a line of the log alone: whoever watches the node must see it, and why.
+#[test]
+fn a_full_disk_is_told_and_the_log_names_what_happens() {
+    const STORAGE_ERROR: i16 = 56;
+    let mut broker = Broker::start();
+    let mut partition = Partition::create(&broker, "t", &[("retention.ms", "5000000")]);
+    partition.append(&Batch::of_values(["before"]));
+    set_config(&mut broker.client(), "t", "segment.bytes", "2000000");
+    broker.kill();
+    broker.set(&format!("strandline.disk.free.min.bytes={}", 1_u64 << 60));
+    broker.launch();
+    let reason = loop {
+        let (status, reason) = get(http(&broker), "/health/ready");
+        if status.contains("503") && reason.contains("refuses appends") {
+            break reason;
+        }
+        thread::yield_now();
+    };
+    assert!(
+        reason.contains("strandline.disk.free.min.bytes is 1152921504606846976"),
+        "{reason}"
+    );
+    assert!(get(http(&broker), "/health/live").0.contains("200"));
+    let mut partition = Partition::find(&broker, "t", 0);
+    let answer = partition.produce(&Batch::of_values(["after"]));
+    assert_eq!(answer.error_code, STORAGE_ERROR);
+    assert_eq!(partition.batches(0).len(), 1, "what is there is read");
+    let page = get(http(&broker), "/metrics").1;
+    let of = |name: &str| series(&page, &format!("strandline_{name}{{broker=\"1000\"}}"));
+    assert_eq!((of("disk_full"), of("appends_refused_total")), (1.0, 1.0));
+    assert_eq!((of("damaged_partitions"), of("storage_stopped")), (0.0, 0.0));
+    assert!(of("disk_free_bytes") > 0.0);
+    let version = env!("CARGO_PKG_VERSION");
+    let info = format!("strandline_build_info{{version=\"{version}\",node=\"1\"}}");
+    assert_eq!(series(&page, &info), 1.0);
+    broker.stop();
+    let log = broker.log();
+    for line in [
+        &format!("starting version=\"{version}\" node=1 cluster="),
+        "topic \"t\" created: 1 partitions",
+        "configuration of topic \"t\" changed: segment.bytes=\"2000000\"",
+        "the disk is full: appends are refused",
+        "stopped",
+    ] {
+        assert!(log.contains(line), "{line} is not in:\n{log}");
+    }
 }

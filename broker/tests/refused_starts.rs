@@ -161,6 +161,83 @@ fn a_port_in_use_is_named() {
         &[&small[..], &["--port", "0", "--http-port", &port]].concat(),
     );
     assert!(line.contains("HTTP cannot listen"), "{line}");
+    assert!(is_empty(root.path()), "nothing was left behind");
+
+    // A check says so, too, and is none the less one of the configuration.
+    let checked = run(
+        root.path(),
+        &[
+            &small[..],
+            &["--port", &port, "--http-port", "0", "--check-config"],
+        ]
+        .concat(),
+    );
+    assert_eq!(checked.status.code(), Some(0));
+    let stderr = String::from_utf8(checked.stderr).unwrap();
+    assert!(
+        stderr.contains(&format!("127.0.0.1:{port}")) && stderr.contains("a start would fail now"),
+        "{stderr}"
+    );
+    assert!(is_empty(root.path()));
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    for (arguments, parts) in [
+        (
+            &["--set", "num.partitions=none", "--set", "num.partition=1"][..],
+            ["did you mean 'num.partitions'?", "invalid value 'none'"],
+        ),
+        (
+            &[
+                "--set",
+                "strandline.memory.bytes=1000000",
+                "--set",
+                "process.roles=broker",
+            ],
+            ["'process.roles' must be", "raise 'strandline.memory.bytes'"],
+        ),
+    ] {
+        let output = run(root.path(), arguments);
+        assert_eq!(output.status.code(), Some(2));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<&str> = stderr.lines().collect();
+        assert_eq!(lines.len(), 2, "{stderr}");
+        for (line, part) in lines.iter().zip(parts) {
+            assert!(
+                line.starts_with("strandline: ") && line.contains(part),
+                "{stderr}"
+            );
+        }
+    }
+    assert!(is_empty(root.path()));
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named_and_no_other_is_touched() {
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    fs::write(root.path().join("file"), b"").unwrap();
+    let both = [
+        "--set",
+        "log.dirs=first,file/second",
+        "--port",
+        "0",
+        "--http-port",
+        "0",
+    ];
+    for arguments in [&both[..], &[&both[..], &["--check-config"]].concat()] {
+        let line = refused(root.path(), arguments);
+        assert!(
+            line.contains("file/second") && line.contains("not a directory"),
+            "{line}"
+        );
+    }
+    assert_eq!(
+        fs::read_dir(root.path()).unwrap().count(),
+        1,
+        "the first one was not made"
+    );
 }
 
 #[test]

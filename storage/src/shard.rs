@@ -88,6 +88,8 @@ pub(crate) struct Shard<D: Disk> {
     pub(crate) unlink_wake: Event,
     pub(crate) unlinking: Cell<bool>,
     pub(crate) full: Cell<bool>,
+    /// The free space of the disk as it was last looked at.
+    pub(crate) free_bytes: Cell<Option<u64>>,
     /// Bytes appended since the free space was last looked at.
     pub(crate) since_space_check: Cell<u64>,
     pub(crate) itself: Weak<Shard<D>>,

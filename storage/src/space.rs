@@ -18,6 +18,7 @@ pub(crate) async fn look<D: Disk>(shard: &Shard<D>) -> Option<u64> {
         }
     };
     let (free, reserve) = (space.free_bytes, shard.options.disk_free_min_bytes);
+    shard.free_bytes.set(Some(free));
     let full = free < reserve;
     if full != shard.full.replace(full) {
         match full {

@@ -10,6 +10,8 @@ use crate::maintain::LongestTurn;
 pub struct StoreStats {
     /// Batches appended.
     pub appends: u64,
+    /// Batches refused because the disk is full, the shard has stopped, or the log is damaged.
+    pub appends_refused: u64,
     /// Their payload.
     pub append_bytes: u64,
     /// Journal entries written, seals included.
@@ -32,6 +34,14 @@ pub struct StoreStats {
     pub checkpoints: u64,
     /// Bytes that write-back wrote to segments.
     pub write_back_bytes: u64,
+    /// Whether appends are refused since the disk is full.
+    pub disk_full: bool,
+    /// The free space of the disk as it was last looked at, where the system tells.
+    pub disk_free_bytes: Option<u64>,
+    /// What must stay free.
+    pub disk_reserve_bytes: u64,
+    /// Logs of which something cannot be read: they serve up to the damage, and take nothing.
+    pub damaged_logs: u64,
     /// The journal ring's size.
     pub journal_bytes: u64,
     /// How much of it holds entries that a replay would need.
@@ -123,6 +133,7 @@ impl Counter {
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) appends: Counter,
+    pub(crate) appends_refused: Counter,
     pub(crate) append_bytes: Counter,
     pub(crate) entries: Counter,
     pub(crate) entry_bytes: Counter,

@@ -138,6 +138,12 @@ fn a_full_disk_refuses_appends_and_heals() {
         }
         assert!(store.is_full());
         assert_eq!(append(&log, &[vec![2]]), Err(AppendError::StorageFull));
+        let stats = store.stats();
+        assert_eq!((stats.appends_refused, stats.disk_full), (2, true));
+        assert_eq!(
+            (stats.disk_free_bytes, stats.disk_reserve_bytes),
+            (Some(9 << 20), 10 << 20)
+        );
         let end = log.end_offset();
         log.acknowledged(end).await.unwrap();
         // Reads, deletions and write-back go on.
@@ -148,6 +154,8 @@ fn a_full_disk_refuses_appends_and_heals() {
         while store.is_full() {
             runtime.sleep(Duration::from_millis(100)).await;
         }
+        let stats = store.stats();
+        assert_eq!((stats.disk_full, stats.disk_free_bytes), (false, Some(100 << 20)));
         assert_eq!(put(&log, b"after").await, end);
         store.close().await.unwrap();
     });

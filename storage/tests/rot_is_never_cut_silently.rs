@@ -105,6 +105,8 @@ fn a_rotten_frame_damages_its_log_alone() {
             first.read(beyond).await.err(),
             Some(ReadError::Damaged { from: 3, .. })
         ));
+        let stats = store.stats();
+        assert_eq!((stats.damaged_logs, stats.appends_refused), (1, 1));
         assert!(
             std::fs::read_dir(path.join("stray")).unwrap().count() >= 3,
             "its later pieces are kept aside"

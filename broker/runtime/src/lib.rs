@@ -22,3 +22,4 @@ pub use runtime::{
     IpAddr, Ipv4Addr, Ipv6Addr, Monotonic, Queue, ReadHalf, Runtime, SocketAddr, TcpListener, TcpStream,
     WriteHalf,
 };
+pub use socket::check_can_listen;

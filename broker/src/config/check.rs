@@ -2,7 +2,7 @@
 
 use strandline_core::config::{Effect, Key, Scope, check_value, keys, lookup};
 
-use super::error::ConfigError;
+use super::error::{ConfigError, Errors};
 use super::sources::{Origin, Settings};
 
 /// Keys of older Kafkas, with what to do instead.
@@ -27,17 +27,22 @@ const GONE: [(&str, &str); 6] = [
 /// Checks every setting; gives one warning for each that has no effect, or only part of it.
 ///
 /// # Errors
-/// The first [`ConfigError`].
+/// [`ConfigError`]: every key and value that is wrong.
 pub fn check(settings: &Settings) -> Result<Vec<String>, ConfigError> {
     let mut warnings = Vec::new();
+    let mut errors = Errors::default();
     for (name, value, origin) in settings.iter() {
         let Some(key) = lookup(Scope::Broker, name) else {
-            return Err(unknown(name, origin));
+            errors.add(unknown(name, origin));
+            continue;
         };
-        check_value(key, value).map_err(|reason| ConfigError::Value {
-            origin: origin.to_string(),
-            reason,
-        })?;
+        if let Err(reason) = check_value(key, value) {
+            errors.add(ConfigError::Value {
+                origin: origin.to_string(),
+                reason,
+            });
+            continue;
+        }
         if key.default.unwrap_or_default() == value {
             continue;
         }
@@ -45,10 +50,10 @@ pub fn check(settings: &Settings) -> Result<Vec<String>, ConfigError> {
             Effect::Obeyed => {}
             Effect::Partly(reason) => warnings.push(format!("'{name}' is obeyed in part: {reason}")),
             Effect::Without(reason) => warnings.push(format!("'{name}' has no effect: {reason}")),
-            Effect::Refused(reason) => return Err(refused(key, reason, origin)),
+            Effect::Refused(reason) => errors.add(refused(key, reason, origin)),
         }
     }
-    Ok(warnings)
+    errors.result().map(|()| warnings)
 }
 
 fn refused(key: &Key, reason: &str, origin: &Origin) -> ConfigError {
@@ -158,6 +163,28 @@ mod tests {
                 .contains("'log.retention.ms'")
         );
         assert_eq!(judge("xyzzy", "1").unwrap_err(), "--set: unknown key 'xyzzy'");
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told() {
+        let mut settings = Settings::default();
+        for (key, value) in [
+            ("num.partitions", "none"),
+            ("num.partition", "1"),
+            ("num.io.threads", "3"),
+            ("authorizer.class.name", "x.Y"),
+        ] {
+            settings.set(key, value, Origin::Set);
+        }
+        let error = check(&settings).unwrap_err().to_string();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 3, "{error}");
+        for (line, part) in lines
+            .iter()
+            .zip(["authorizer", "unknown key", "invalid value 'none'"])
+        {
+            assert!(line.contains(part), "{error}");
+        }
     }
 
     #[test]

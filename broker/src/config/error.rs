@@ -44,4 +44,39 @@ pub enum ConfigError {
     /// Values that do not fit together, or not this machine.
     #[error("{0}")]
     Conflict(String),
+    /// Several of these: a line each.
+    #[error("{}", lines(.0))]
+    Several(Vec<ConfigError>),
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    let lines: Vec<String> = errors.iter().map(ConfigError::to_string).collect();
+    lines.join("\n")
+}
+
+/// Errors that are told together: whoever mends a configuration wants to see them all.
+#[derive(Debug, Default)]
+pub(super) struct Errors(Vec<ConfigError>);
+
+impl Errors {
+    pub(super) fn add(&mut self, error: ConfigError) {
+        if !self.0.contains(&error) {
+            self.0.push(error);
+        }
+    }
+
+    /// The value, unless there is an error in its place.
+    pub(super) fn take<T>(&mut self, result: Result<T, ConfigError>) -> Option<T> {
+        result.map_err(|error| self.add(error)).ok()
+    }
+
+    /// # Errors
+    /// Those that were added.
+    pub(super) fn result(mut self) -> Result<(), ConfigError> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => Err(self.0.remove(0)),
+            _ => Err(ConfigError::Several(self.0)),
+        }
+    }
 }

@@ -10,7 +10,7 @@ use strandline_runtime::SocketAddr;
 
 use super::broker::{BrokerConfig, CONNECTION_BYTES};
 use super::descriptors;
-use super::error::ConfigError;
+use super::error::{ConfigError, Errors};
 use super::hosts;
 use super::listeners::{self, ListenerKeys};
 use super::machine::Machine;
@@ -113,7 +113,7 @@ fn same_directory(left: &Path, right: &Path) -> bool {
 /// Resolves everything else for a node of `shards` shards.
 ///
 /// # Errors
-/// [`ConfigError`].
+/// [`ConfigError`]: everything that does not fit together.
 pub fn resolve(
     settings: &Settings,
     identity: &NodeIdentity,
@@ -124,9 +124,10 @@ pub fn resolve(
         (1..=SHARDS_PER_NODE_MAX).contains(&shards),
         "the directories or the table bound the number of shards"
     );
-    check_role(settings)?;
+    let mut errors = Errors::default();
+    errors.take(check_role(settings));
     let read = Reader::new(settings);
-    let listeners = listeners::resolve(
+    let listeners = errors.take(listeners::resolve(
         ListenerKeys {
             listeners: &read.text("listeners"),
             advertised: settings.get("advertised.listeners"),
@@ -135,15 +136,24 @@ pub fn resolve(
             controllers: &read.text("controller.listener.names"),
         },
         shards,
-    )?;
-    let http_address = http_address(&read, listeners[0].base_port)?;
-    listeners::check_ports(&listeners, http_address, shards)?;
-    let memory = memory(settings, shards, machine)?;
+    ));
+    let base_port = listeners.as_ref().map_or(0, |listeners| listeners[0].base_port);
+    let http_address = errors.take(http_address(&read, base_port));
+    if let (Some(listeners), Some(http_address)) = (&listeners, http_address) {
+        errors.take(listeners::check_ports(listeners, http_address, shards));
+    }
+    let memory = errors.take(memory(settings, shards, machine));
     let groups = ConsumerGroupSettings::new(&read.node);
-    groups.validate().map_err(ConfigError::Conflict)?;
+    errors.take(groups.validate().map_err(ConfigError::Conflict));
+    let descriptors = errors.take(descriptors::share_out(machine.descriptors_max, shards));
+    errors.result()?;
+    let (Some(listeners), Some(http_address), Some(memory), Some(descriptors)) =
+        (listeners, http_address, memory, descriptors)
+    else {
+        unreachable!("what is missing is among the errors");
+    };
     let idle_ms: i64 = read.number("connections.max.idle.ms")?;
     let direct_bytes = read.number("strandline.direct.bytes")?;
-    let descriptors = descriptors::share_out(machine.descriptors_max, shards)?;
     Ok(BrokerConfig {
         node_id: identity.node_id,
         shards,
@@ -376,6 +386,21 @@ mod tests {
         assert!(resolved(&[("controller.quorum.voters", "1@a:9")], 1).is_ok());
         assert!(resolved(&[("node.id", "2147483")], 1).is_err());
         assert!(resolved(&[("node.id", "2"), ("broker.id", "3")], 1).is_err());
+    }
+
+    #[test]
+    fn all_that_does_not_fit_is_told() {
+        let error = resolved(
+            &[
+                ("process.roles", "broker"),
+                ("strandline.memory.bytes", "67108864"),
+                ("listeners", "PLAINTEXT://127.0.0.1:65535"),
+                ("group.consumer.session.timeout.ms", "44999"),
+            ],
+            4,
+        )
+        .unwrap_err();
+        assert_eq!(error.lines().count(), 4, "{error}");
     }
 
     #[test]

@@ -10,4 +10,5 @@ pub mod raft;
 pub mod run;
 mod shards;
 pub mod store;
+mod told;
 mod waiting;

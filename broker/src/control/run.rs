@@ -21,6 +21,7 @@ pub use super::failure::NodeFailure;
 use super::quorum::{Decided, Quorum, QuorumError};
 pub use super::shards::ShardHandle;
 use super::shards::Shards;
+use super::told::{self, Told};
 use super::waiting::Waiting;
 use crate::node::context::{ImageSlot, StartedShard};
 
@@ -222,9 +223,13 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             Purpose::Register | Purpose::Unfence => commands.clone(),
             Purpose::Drain | Purpose::Proposals(_) => Vec::new(),
         };
+        let told: Vec<Told> = commands.iter().map(Told::of).collect();
         let runtime = self.runtime.clone();
         Box::pin(async move {
             let result = quorum.commit(commands).await;
+            if let Ok(decided) = &result {
+                told::tell(told, &decided.answers);
+            }
             if result.is_err() && !kept.is_empty() && !quorum.is_alone() {
                 runtime.sleep(RETRY_PAUSE).await;
             }

@@ -47,7 +47,12 @@ struct Page {
 /// Name, help, and where the value is.
 type Figure = (&'static str, &'static str, fn(&ShardReport) -> u64);
 
-const COUNTERS: [Figure; 16] = [
+const COUNTERS: [Figure; 17] = [
+    (
+        "appends_refused",
+        "Batches refused by the storage: the disk is full, it stopped, or the partition is damaged",
+        |report| report.appends_refused,
+    ),
     (
         "cleaner_cleanings",
         "Cleanings of a compacted partition",
@@ -112,7 +117,22 @@ const COUNTERS: [Figure; 16] = [
     ),
 ];
 
-const GAUGES: [Figure; 12] = [
+const GAUGES: [Figure; 15] = [
+    (
+        "disk_full",
+        "1 while appends are refused, since less of the disk is free than must stay free",
+        |report| u64::from(report.disk_full),
+    ),
+    (
+        "disk_reserve_bytes",
+        "What must stay free of the disk: strandline.disk.free.min.bytes",
+        |report| report.disk_reserve_bytes,
+    ),
+    (
+        "damaged_partitions",
+        "Partitions of which something cannot be read: they serve up to it and take nothing",
+        |report| report.damaged_partitions,
+    ),
     (
         "cleaner_uncleanable_partitions",
         "Compacted partitions that are left alone, since what stands in them cannot be read",
@@ -195,6 +215,7 @@ impl Collector for Page {
                 gauge(&mut metric, &[("broker", broker.as_str())], value(report))?;
             }
         }
+        self.encode_free_space(&mut encoder)?;
         self.encode_requests(&mut encoder)?;
         self.encode_phases(&mut encoder)?;
         self.encode_partitions(&mut encoder)?;
@@ -235,6 +256,22 @@ impl Page {
         for (name, help, value) in figures {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             metric.encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX))?;
+        }
+        let node = self.node.to_string();
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("node", node.as_str())];
+        let help = "1, with the version that runs";
+        let mut metric = encoder.encode_descriptor("build_info", help, None, MetricType::Gauge)?;
+        gauge(&mut metric, &labels, 1)
+    }
+
+    /// Unknown is no series: 0 would be an alarm.
+    fn encode_free_space(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Free bytes of the shard's disk, as last looked at";
+        let mut metric = encoder.encode_descriptor("disk_free_bytes", help, None, MetricType::Gauge)?;
+        for (broker, report) in self.by_broker() {
+            if let Some(free) = report.disk_free_bytes {
+                gauge(&mut metric, &[("broker", broker.as_str())], free)?;
+            }
         }
         Ok(())
     }
@@ -347,6 +384,10 @@ mod tests {
         let mut report = ShardReport {
             flushes: 7,
             connections: 2,
+            appends_refused: 4,
+            damaged_partitions: 1,
+            disk_full: true,
+            disk_free_bytes: Some(99),
             ..ShardReport::default()
         };
         report.requests.push(RequestCount {
@@ -360,6 +401,15 @@ mod tests {
         for line in [
             "strandline_journal_flushes_total{broker=\"1002\"} 7",
             "strandline_connections{broker=\"1002\"} 2",
+            "strandline_appends_refused_total{broker=\"1002\"} 4",
+            "strandline_damaged_partitions{broker=\"1002\"} 1",
+            "strandline_disk_full{broker=\"1002\"} 1",
+            "strandline_disk_free_bytes{broker=\"1002\"} 99",
+            concat!(
+                "strandline_build_info{version=\"",
+                env!("CARGO_PKG_VERSION"),
+                "\",node=\"1\"} 1"
+            ),
             "strandline_node_connections 5",
             "strandline_requests_total{broker=\"1002\",api=\"Produce\",code=\"NOT_LEADER_OR_FOLLOWER\"} 3",
             "strandline_produce_phase_seconds_bucket{le=\"0.0003\",broker=\"1002\",phase=\"flush\"} 1",

@@ -106,7 +106,7 @@ impl Server {
     }
 }
 
-/// Ready while every shard of the node is registered, unfenced, answers, and has its storage.
+/// Ready while every shard of the node is registered, unfenced, answers, and takes records.
 async fn ready(State(endpoint): State<Arc<Endpoint>>) -> (StatusCode, String) {
     match reason_not_ready(&endpoint).await {
         None => (StatusCode::OK, "ready\n".to_owned()),
@@ -134,11 +134,25 @@ async fn reason_not_ready(endpoint: &Arc<Endpoint>) -> Option<String> {
     if reports.len() < endpoint.shards.len() {
         return Some("a shard has ended".to_owned());
     }
-    let stopped = reports.iter().find(|(_, report)| report.storage_stopped)?;
-    Some(format!(
-        "the storage of shard {} has stopped: the log names the reason",
-        stopped.0
-    ))
+    reports
+        .iter()
+        .find_map(|(shard, report)| cannot_append(*shard, report))
+}
+
+/// Why a shard takes no records.
+fn cannot_append(shard: u32, report: &ShardReport) -> Option<String> {
+    if report.storage_stopped {
+        return Some(format!(
+            "the storage of shard {shard} has stopped: the log names the reason"
+        ));
+    }
+    report.disk_full.then(|| {
+        format!(
+            "shard {shard} refuses appends: its disk has {} bytes free, and strandline.disk.free.min.bytes is {}",
+            report.disk_free_bytes.unwrap_or_default(),
+            report.disk_reserve_bytes
+        )
+    })
 }
 
 /// Every shard's report; of those that live.

@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use strandline_core::metadata::{NodeId, SHARDS_PER_NODE_MAX};
 use thiserror::Error;
@@ -126,6 +127,41 @@ impl Inspected {
     /// How many shards the node runs.
     pub fn shards(&self) -> u32 {
         self.shards
+    }
+
+    /// Looks whether every directory can be written, or made, without touching it.
+    ///
+    /// # Errors
+    /// [`DirectoryError`] for the first that cannot.
+    pub fn check_writable(&self) -> Result<(), DirectoryError> {
+        self.paths.iter().try_for_each(|path| {
+            let existing = std::path::absolute(path).map_err(|error| refuse(path, &error.to_string()))?;
+            let existing = existing.ancestors().find(|parent| parent.exists());
+            let existing = existing.unwrap_or(Path::new("/"));
+            if !existing.is_dir() {
+                let reason = format!("it cannot be made: {} is not a directory", existing.display());
+                return Err(refuse(path, &reason));
+            }
+            let wanted = Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::access(existing, wanted).map_err(|error| {
+                let reason = format!(
+                    "it is not writable: {} ({})",
+                    std::io::Error::from(error),
+                    existing.display()
+                );
+                refuse(path, &reason)
+            })
+        })
+    }
+
+    /// The first directory that another process has open, if there is one.
+    pub fn in_use(&self) -> Option<&Path> {
+        let is_locked = |path: &&PathBuf| {
+            // Without a file there is no lock; what cannot be opened the start will name.
+            File::open(path.join(LOCK_FILE))
+                .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        };
+        self.paths.iter().find(is_locked).map(PathBuf::as_path)
     }
 
     /// Locks the directories, and formats them if they are new.

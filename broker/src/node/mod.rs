@@ -8,6 +8,7 @@ mod file_system;
 pub mod large_blocks;
 pub mod limits;
 mod panics;
+pub mod ports;
 mod ready;
 pub mod report;
 mod signals;

@@ -171,6 +171,16 @@ pub struct ShardReport {
     pub longest_turns: LongestTurns,
     /// A failed write or flush stopped the storage: every partition answers KAFKA_STORAGE_ERROR.
     pub storage_stopped: bool,
+    /// Appends are refused since the disk is full.
+    pub disk_full: bool,
+    /// The free space of the shard's disk, where the system tells.
+    pub disk_free_bytes: Option<u64>,
+    /// What must stay free of it.
+    pub disk_reserve_bytes: u64,
+    /// Batches that the storage refused: the disk is full, the storage stopped, or the partition is damaged.
+    pub appends_refused: u64,
+    /// Partitions of which something cannot be read.
+    pub damaged_partitions: u64,
     /// Every replica.
     pub partitions: Vec<PartitionReport>,
     /// The groups coordinated here.

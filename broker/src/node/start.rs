@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::assemble::{Layout, ShardLayout, assemble, is_of_cluster};
 use super::context::ShardContext;
 use super::directories::{Directories, DirectoryError, Inspected};
-use super::{large_blocks, panics, ready, signals};
+use super::{large_blocks, panics, ports, ready, signals};
 use crate::config::{BrokerConfig, ConfigError};
 use crate::control::client::ControlClient;
 use crate::control::quorum::{QuorumError, SingleQuorum};
@@ -65,6 +65,9 @@ pub enum StartError {
     /// The metadata store failed during the first commit.
     #[error("the metadata store: {0}")]
     Quorum(#[from] QuorumError),
+    /// Ports that others listen on: a line each.
+    #[error("{}", .0.join("\n"))]
+    Ports(Vec<String>),
     /// The HTTP endpoint could not be bound.
     #[error(transparent)]
     Http(#[from] HttpError),
@@ -90,8 +93,21 @@ impl StartError {
 pub fn run(config: BrokerConfig, directories: Inspected) -> Result<(), StartError> {
     panics::abort_on_panic();
     check_host()?;
+    // What keeps the node from starting is found before anything is written for it.
+    let taken = ports::taken(&config);
+    if !taken.is_empty() {
+        return Err(StartError::Ports(taken));
+    }
+    directories.check_writable()?;
     let directories = directories.open()?;
     let _locks = directories.locks();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        node = %config.node_id,
+        cluster = %directories.cluster_id(),
+        shards = config.shards,
+        "starting"
+    );
     let (database, image) = open_quorum(&directories)?;
     let config = Arc::new(config);
     let store = ThreadedStore::start(database)?;
@@ -146,7 +162,9 @@ async fn run_control(
     for executor in executors {
         executor.join()?;
     }
-    Ok(result?)
+    result?;
+    tracing::info!("stopped");
+    Ok(())
 }
 
 fn layout(config: &BrokerConfig, mut directories: Directories) -> Result<Layout, StartError> {

@@ -82,6 +82,11 @@ impl Broker {
         broker
     }
 
+    /// Another value of a key, from the next launch on.
+    pub fn set(&mut self, setting: &str) {
+        self.arguments.extend(["--set".to_owned(), setting.to_owned()]);
+    }
+
     /// Starts the process and waits for its ready line.
     pub fn launch(&mut self) {
         assert!(self.child.is_none(), "the broker runs already");

@@ -30,6 +30,18 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// [`AppendError`]: nothing was appended.
     pub fn append(&self, batch: &ValidatedBatch<'_>) -> Result<Appended, AppendError> {
+        self.try_append(batch).inspect_err(|error| {
+            let is_of_storage = matches!(
+                error,
+                AppendError::Stopped(_) | AppendError::StorageFull | AppendError::Damaged { .. }
+            );
+            if is_of_storage {
+                self.shard.counters.appends_refused.add(1);
+            }
+        })
+    }
+
+    fn try_append(&self, batch: &ValidatedBatch<'_>) -> Result<Appended, AppendError> {
         let (shard, log) = (&self.shard, &self.inner);
         shard.check_running()?;
         if shard.full.get() {

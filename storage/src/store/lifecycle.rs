@@ -226,6 +226,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             unlink_wake: Event::new(),
             unlinking: Cell::new(false),
             full: Cell::new(false),
+            free_bytes: Cell::new(None),
             since_space_check: Cell::new(0),
             itself: itself.clone(),
         });

@@ -250,6 +250,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         });
         StoreStats {
             appends: counters.appends.get(),
+            appends_refused: counters.appends_refused.get(),
             append_bytes: counters.append_bytes.get(),
             entries: counters.entries.get(),
             entry_bytes: counters.entry_bytes.get(),
@@ -261,6 +262,13 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             extent_bytes: counters.extent_bytes.get(),
             checkpoints: counters.checkpoints.get(),
             write_back_bytes: counters.write_back_bytes.get(),
+            disk_full: shard.full.get(),
+            disk_free_bytes: shard.free_bytes.get(),
+            disk_reserve_bytes: shard.options.disk_free_min_bytes,
+            damaged_logs: logs
+                .values()
+                .filter(|log| log.state.borrow().damaged_from.is_some())
+                .count() as u64,
             journal_bytes: journal.ring.total_bytes(),
             journal_used_bytes: journal.ring.used_bytes(),
             dirty_bytes: counters.dirty_bytes.get(),

@@ -1,0 +1,37 @@
+//! Whether the node's ports are free: looked at before anything is written for it.
+
+use strandline_runtime::{SocketAddr, check_can_listen};
+
+use crate::config::BrokerConfig;
+
+/// One line for each address of the node that cannot be listened on now.
+pub fn taken(config: &BrokerConfig) -> Vec<String> {
+    let mut taken = Vec::new();
+    for listener in &config.listeners {
+        for shard in 0..config.shards as u16 {
+            // 0 takes a port that is free.
+            let Some(port) = listener
+                .base_port
+                .checked_add(shard)
+                .filter(|_| listener.base_port > 0)
+            else {
+                continue;
+            };
+            let address = SocketAddr::new(listener.bind, port);
+            if let Err(error) = check_can_listen(address) {
+                taken.push(format!(
+                    "listener {}, shard {shard}: cannot listen on {address}: {error}; choose other ports by --port or 'listeners'",
+                    listener.name
+                ));
+            }
+        }
+    }
+    if let Some(address) = config.http_address.filter(|address| address.port() > 0)
+        && let Err(error) = check_can_listen(address)
+    {
+        taken.push(format!(
+            "HTTP cannot listen on {address}: {error}; choose another port by --http-port, or set strandline.http.enable=false"
+        ));
+    }
+    taken
+}
