@@ -1,13 +1,19 @@
 //! What can be typed: the verbs, their options, and the text of `--help`.
 
+mod group;
+
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use group::{
+    GroupCommand, GroupDeleteArgs, GroupDescribeArgs, GroupListArgs, GroupResetArgs, GroupState, GroupType,
+    ResetScope, ResetTarget, TopicPartitions,
+};
+
 use crate::doctor::host::cpu_list;
 use crate::failure::Failure;
-use crate::offset_spec::{OffsetSpec, parse_duration_ms, parse_moment_ms};
+use crate::offset_spec::OffsetSpec;
 
 /// Look at and operate a Kafka-compatible cluster.
 #[derive(Debug, Parser)]
@@ -60,8 +66,11 @@ pub enum Command {
     Group(GroupCommand),
     /// Send the lines of stdin to a topic
     Produce(ProduceArgs),
-    /// Print the records of a topic, read from all its partitions without a group
+    /// Print the records of a topic, read from all its partitions
     Consume(ConsumeArgs),
+    /// Show or change the configuration of brokers
+    #[command(subcommand)]
+    Broker(BrokerCommand),
     /// Look at the cluster as a whole
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -133,8 +142,12 @@ pub enum TopicCommand {
         /// The topics; all when none is named
         topics: Vec<String>,
     },
+    /// Give a topic more partitions; records that are there stay where they are
+    AddPartitions(TopicAddPartitionsArgs),
     /// Delete topics and all their records
     Delete(TopicDeleteArgs),
+    /// Delete the records of partitions below an offset
+    DeleteRecords(TopicDeleteRecordsArgs),
     /// Show or change the configuration of a topic
     #[command(subcommand)]
     Config(TopicConfigCommand),
@@ -158,6 +171,33 @@ pub struct TopicCreateArgs {
     /// Succeed when a topic exists already
     #[arg(long)]
     pub if_not_exists: bool,
+}
+
+/// `strandctl topic add-partitions ...`
+#[derive(Debug, Args)]
+pub struct TopicAddPartitionsArgs {
+    /// The topic
+    pub topic: String,
+    /// How many partitions it is to have in all
+    #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
+    pub partitions: i32,
+}
+
+/// `strandctl topic delete-records ...`
+#[derive(Debug, Args)]
+pub struct TopicDeleteRecordsArgs {
+    /// The topic
+    pub topic: String,
+    /// The first offset to keep: end (delete all), N, -N (keep the last N of each partition), @TIME (ms since 1970, RFC 3339,
+    /// or a duration ago such as @-10m)
+    #[arg(long, allow_hyphen_values = true, value_name = "OFFSET")]
+    pub before: OffsetSpec,
+    /// Of this partition only (may be repeated)
+    #[arg(short, long = "partition", value_name = "P", value_parser = clap::value_parser!(i32).range(0..))]
+    pub partitions: Vec<i32>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
 }
 
 /// `strandctl topic delete ...`
@@ -204,192 +244,6 @@ pub enum TopicConfigCommand {
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
     },
-}
-
-/// `strandctl group ...`
-#[derive(Debug, Subcommand)]
-pub enum GroupCommand {
-    /// List groups with their types and states
-    List(GroupListArgs),
-    /// Show what groups have committed and how far behind they are, or their members
-    Describe(GroupDescribeArgs),
-    /// Delete groups and everything that they have committed
-    Delete(GroupDeleteArgs),
-    /// Show which offsets a reset would give a group without members, and with --execute commit them
-    ResetOffsets(GroupResetArgs),
-}
-
-/// `strandctl group list ...`
-#[derive(Debug, Args)]
-pub struct GroupListArgs {
-    /// Only groups in one of these states
-    #[arg(
-        long = "state",
-        value_name = "STATE",
-        value_delimiter = ',',
-        ignore_case = true
-    )]
-    pub states: Vec<GroupState>,
-    /// Only groups of one of these types
-    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', ignore_case = true)]
-    pub types: Vec<GroupType>,
-}
-
-/// A state of a group, in Kafka's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub enum GroupState {
-    /// Members are told to join again
-    PreparingRebalance,
-    /// The leader's assignment is awaited
-    CompletingRebalance,
-    /// Every member has its partitions
-    Stable,
-    /// It is gone
-    Dead,
-    /// It has no members
-    Empty,
-    /// A new assignment is being made
-    Assigning,
-    /// Members are on their way to their new assignment
-    Reconciling,
-    /// Its topics are not there yet
-    NotReady,
-}
-
-/// A type of groups, in Kafka's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GroupType {
-    /// JoinGroup and SyncGroup
-    Classic,
-    /// ConsumerGroupHeartbeat (KIP-848)
-    Consumer,
-    /// Share groups (KIP-932)
-    Share,
-    /// Streams groups (KIP-1071)
-    Streams,
-}
-
-/// `strandctl group describe ...`
-#[derive(Debug, Args)]
-pub struct GroupDescribeArgs {
-    /// The groups; all when none is named
-    pub groups: Vec<String>,
-    /// Show the members and what they own, in place of offsets
-    #[arg(long, conflicts_with = "state")]
-    pub members: bool,
-    /// Show states only
-    #[arg(long)]
-    pub state: bool,
-}
-
-/// `strandctl group delete ...`
-#[derive(Debug, Args)]
-pub struct GroupDeleteArgs {
-    /// The groups to delete
-    #[arg(required = true)]
-    pub groups: Vec<String>,
-    /// Succeed when a group does not exist
-    #[arg(long)]
-    pub if_exists: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
-}
-
-/// `strandctl group reset-offsets ...`
-#[derive(Debug, Args)]
-pub struct GroupResetArgs {
-    /// The group, which may not have members
-    pub group: String,
-    /// Which partitions
-    #[command(flatten)]
-    pub scope: ResetScope,
-    /// Which offsets
-    #[command(flatten)]
-    pub target: ResetTarget,
-    /// Commit the offsets; without it they are only shown
-    #[arg(long)]
-    pub execute: bool,
-    /// Print lines that --from-file reads: topic,partition,offset
-    #[arg(long, conflicts_with = "json")]
-    pub export: bool,
-}
-
-/// Which partitions a reset is about; those of the file with --from-file.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
-pub struct ResetScope {
-    /// Every partition that the group has committed an offset of
-    #[arg(long, conflicts_with_all = ["topics", "from_file"])]
-    pub all_topics: bool,
-    /// A topic, or only these partitions of it (may be repeated)
-    #[arg(long = "topic", value_name = "TOPIC[:P,P...]", conflicts_with = "from_file")]
-    pub topics: Vec<TopicPartitions>,
-    /// The offsets that stand in a file, as --export or Kafka's own tool wrote it; - is stdin
-    #[arg(long, value_name = "FILE", conflicts_with = "ResetTarget")]
-    pub from_file: Option<PathBuf>,
-}
-
-/// Which offsets a reset gives.
-#[derive(Debug, Args)]
-#[group(multiple = false)]
-pub struct ResetTarget {
-    /// The first offset of each partition
-    #[arg(long)]
-    pub to_earliest: bool,
-    /// The end of each partition
-    #[arg(long)]
-    pub to_latest: bool,
-    /// What is committed now; the end where nothing is
-    #[arg(long)]
-    pub to_current: bool,
-    /// This offset; the first or the end where a partition does not reach it
-    #[arg(long, value_name = "OFFSET", allow_negative_numbers = true)]
-    pub to_offset: Option<i64>,
-    /// So many further than is committed now, or back where negative
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub shift_by: Option<i64>,
-    /// The first record that is not older than this: 1h30m, or PT1H30M
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration_ms)]
-    pub by_duration: Option<i64>,
-    /// The first record at or after this time: 2026-01-31T12:00:00.000, UTC unless it ends in a zone such as +01:00, or milliseconds since 1970
-    #[arg(long, value_name = "TIME", value_parser = parse_moment_ms, allow_negative_numbers = true)]
-    pub to_datetime: Option<i64>,
-}
-
-/// A topic, or some partitions of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicPartitions {
-    /// The topic.
-    pub topic: String,
-    /// The partitions; all when not given.
-    pub partitions: Option<Vec<i32>>,
-}
-
-impl FromStr for TopicPartitions {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (topic, partitions) = match text.split_once(':') {
-            Some((topic, partitions)) => (topic, Some(partitions)),
-            None => (text, None),
-        };
-        let number = |text: &str| {
-            let number = text.parse::<i32>().ok().filter(|number| *number >= 0);
-            number.ok_or_else(|| format!("`{text}` is no number of a partition"))
-        };
-        let partitions = partitions
-            .map(|numbers| numbers.split(',').map(number).collect())
-            .transpose()?;
-        match topic.is_empty() {
-            true => Err("a topic is missing".to_owned()),
-            false => Ok(Self {
-                topic: topic.to_owned(),
-                partitions,
-            }),
-        }
-    }
 }
 
 /// `strandctl produce ...`
@@ -447,6 +301,10 @@ pub struct ConsumeArgs {
     /// Stop after N records
     #[arg(short = 'n', long, value_name = "N")]
     pub count: Option<u64>,
+    /// Read on where this group has committed, and commit for it what was printed; --offset holds where nothing is committed.
+    /// The group may have no members
+    #[arg(short, long, value_name = "GROUP")]
+    pub group: Option<String>,
     /// Stop at the end the partitions had when the command started
     #[arg(short = 'e', long)]
     pub exit: bool,
@@ -458,6 +316,46 @@ pub struct ConsumeArgs {
     /// [default: %s\n]
     #[arg(short, long, value_name = "FORMAT")]
     pub format: Option<String>,
+}
+
+/// `strandctl broker ...`
+#[derive(Debug, Subcommand)]
+pub enum BrokerCommand {
+    /// Show or change the dynamic configuration of one broker, or of all
+    #[command(subcommand)]
+    Config(BrokerConfigCommand),
+}
+
+/// `strandctl broker config ...`
+#[derive(Debug, Subcommand)]
+pub enum BrokerConfigCommand {
+    /// Show what was set by `set`, for all brokers or on one
+    Show {
+        /// This broker only, by its id
+        #[arg(long, value_name = "ID")]
+        broker: Option<i32>,
+        /// Show every key with its value and where the value comes from
+        #[arg(long)]
+        all: bool,
+    },
+    /// Set keys, for all brokers unless one is named
+    Set {
+        /// This broker only, by its id
+        #[arg(long, value_name = "ID")]
+        broker: Option<i32>,
+        /// What to set
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        configs: Vec<String>,
+    },
+    /// Return keys to what the broker was started with
+    Unset {
+        /// This broker only, by its id
+        #[arg(long, value_name = "ID")]
+        broker: Option<i32>,
+        /// The keys
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+    },
 }
 
 /// `strandctl cluster ...`

@@ -26,15 +26,17 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, ClusterCommand, Command, GroupCommand, LogCommand, TopicCommand};
+use cli::{BrokerCommand, Cli, ClusterCommand, Command, GroupCommand, LogCommand, TopicCommand};
 use client_config::ClientConfig;
 use failure::Failure;
 use output::Output;
 
 /// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
-    // clap prints its own errors and exits with 2.
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     let json = cli.global.json;
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,6 +46,19 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// What clap has to say: help and version as it prints them, and an error as JSON to whoever asked for that.
+fn usage(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    if !wants_json || !error.use_stderr() {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let text = text.trim_end().strip_prefix("error: ").unwrap_or(&text);
+    let failure = Failure::usage(text);
+    failure.report(true);
+    ExitCode::from(failure.exit_code())
 }
 
 /// Runs a parsed command line.
@@ -64,7 +79,16 @@ pub fn run(cli: &Cli) -> Result<(), Failure> {
             commands::topic::delete(&config, arguments, &mut output)
         }
         Command::Topic(TopicCommand::Config(command)) => {
-            commands::topic_config::run(&config, command, &mut output)
+            commands::config::of_topic(&config, command, &mut output)
+        }
+        Command::Topic(TopicCommand::AddPartitions(arguments)) => {
+            commands::topic_partitions::add(&config, arguments, &mut output)
+        }
+        Command::Topic(TopicCommand::DeleteRecords(arguments)) => {
+            commands::topic_partitions::delete_records(&config, arguments, &mut output)
+        }
+        Command::Broker(BrokerCommand::Config(command)) => {
+            commands::config::of_broker(&config, command, &mut output)
         }
         Command::Group(GroupCommand::List(arguments)) => {
             commands::group::list::list(&config, arguments, &mut output)

@@ -1,14 +1,11 @@
-//! Changing topics and their configuration, and describing the cluster.
+//! Creating and deleting topics, and describing the cluster.
 
 use std::collections::BTreeMap;
 
 use strandline_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use strandline_wire::messages::delete_topics_request::DeleteTopicState;
-use strandline_wire::messages::describe_configs_request::DescribeConfigsResource;
-use strandline_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use strandline_wire::messages::{
-    CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest, TopicName,
+    CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, TopicName,
 };
 use strandline_wire::protocol::StrBytes;
 use strandline_wire::{ErrorCode, Uuid};
@@ -16,9 +13,6 @@ use strandline_wire::{ErrorCode, Uuid};
 use super::metadata::{Broker, Topics};
 use super::{Client, ClientError, Connection, NamedResults, Retry, check};
 use crate::client_config::Address;
-
-/// Kafka's resource type of a topic.
-const RESOURCE_TOPIC: i8 = 2;
 
 /// The first version of CreateTopics in which -1 means the broker's default (KIP-464).
 const CREATE_DEFAULTS_VERSION: i16 = 4;
@@ -48,45 +42,6 @@ pub struct CreatedTopic {
     pub partitions: Option<i32>,
     /// Its replicas, where the broker told.
     pub replication_factor: Option<i16>,
-}
-
-/// One key of a topic's configuration.
-#[derive(Debug)]
-pub struct ConfigEntry {
-    /// The key.
-    pub name: String,
-    /// The value; none where it is secret or null.
-    pub value: Option<String>,
-    /// Where the value comes from, in Kafka's words.
-    pub source: &'static str,
-    /// True when it cannot be changed.
-    pub is_read_only: bool,
-    /// True when the value is secret.
-    pub is_sensitive: bool,
-}
-
-impl ConfigEntry {
-    /// True when it was set on the topic itself.
-    pub fn is_set_on_topic(&self) -> bool {
-        self.source == config_source(1)
-    }
-}
-
-/// What to do with one key.
-#[derive(Debug)]
-pub enum ConfigChange {
-    /// Give it a value.
-    Set {
-        /// The key.
-        key: String,
-        /// Its value.
-        value: String,
-    },
-    /// Take the topic's own value away.
-    Unset {
-        /// The key.
-        key: String,
-    },
 }
 
 /// The cluster as a whole.
@@ -174,85 +129,6 @@ impl Client {
         Ok(results)
     }
 
-    /// The whole configuration of a topic, by key.
-    pub fn topic_configs(&mut self, topic: &str) -> Result<Vec<ConfigEntry>, ClientError> {
-        let mut retry = Retry::new(self.config());
-        loop {
-            let result = self.ask_any(|connection| {
-                let version = connection.version::<DescribeConfigsRequest>(i16::MAX)?;
-                let resource = DescribeConfigsResource::default()
-                    .with_resource_type(RESOURCE_TOPIC)
-                    .with_resource_name(StrBytes::from_string(topic.to_owned()))
-                    .with_configuration_keys(None);
-                let response = connection.call(
-                    version,
-                    &DescribeConfigsRequest::default().with_resources(vec![resource]),
-                )?;
-                let answer = response
-                    .results
-                    .into_iter()
-                    .next()
-                    .ok_or_else(|| left_out(topic))?;
-                check(
-                    format!("topic {topic}"),
-                    answer.error_code,
-                    answer.error_message.as_ref(),
-                )?;
-                Ok(answer.configs)
-            });
-            match result {
-                Ok(configs) => {
-                    let mut entries: Vec<_> = configs
-                        .into_iter()
-                        .map(|config| ConfigEntry {
-                            name: config.name.to_string(),
-                            value: config.value.map(|value| value.to_string()),
-                            source: config_source(config.config_source),
-                            is_read_only: config.read_only,
-                            is_sensitive: config.is_sensitive,
-                        })
-                        .collect();
-                    entries.sort_by(|one, other| one.name.cmp(&other.name));
-                    return Ok(entries);
-                }
-                Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => return Err(error),
-                Err(error) => retry.pause_after(error)?,
-            }
-        }
-    }
-
-    /// Changes keys of a topic's configuration, all or none.
-    pub fn alter_topic_configs(&mut self, topic: &str, changes: &[ConfigChange]) -> Result<(), ClientError> {
-        self.ask_controller(|connection| {
-            let version = connection.version::<IncrementalAlterConfigsRequest>(i16::MAX)?;
-            let configs = changes
-                .iter()
-                .map(|change| match change {
-                    ConfigChange::Set { key, value } => AlterableConfig::default()
-                        .with_name(StrBytes::from_string(key.clone()))
-                        .with_config_operation(0)
-                        .with_value(Some(StrBytes::from_string(value.clone()))),
-                    ConfigChange::Unset { key } => AlterableConfig::default()
-                        .with_name(StrBytes::from_string(key.clone()))
-                        .with_config_operation(1)
-                        .with_value(None),
-                })
-                .collect();
-            let resource = AlterConfigsResource::default()
-                .with_resource_type(RESOURCE_TOPIC)
-                .with_resource_name(StrBytes::from_string(topic.to_owned()))
-                .with_configs(configs);
-            let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
-            let response = connection.call(version, &request)?;
-            let answer = response.responses.first().ok_or_else(|| left_out(topic))?;
-            check(
-                format!("topic {topic}"),
-                answer.error_code,
-                answer.error_message.as_ref(),
-            )
-        })
-    }
-
     /// Cluster id, controller and brokers (KIP-700), or what Metadata tells of them.
     pub fn describe_cluster(&mut self) -> Result<ClusterDescription, ClientError> {
         if !self.ask_any(|connection| Ok(connection.serves::<DescribeClusterRequest>()))? {
@@ -292,7 +168,7 @@ impl Client {
 
     /// Asks the controller: with ZooKeeper only it changes topics, with KRaft any broker forwards, and Metadata names
     /// one. Repeats only what surely did nothing.
-    fn ask_controller<T>(
+    pub(super) fn ask_controller<T>(
         &mut self,
         mut ask: impl FnMut(&mut Connection) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
@@ -329,7 +205,7 @@ fn is_repeatable(code: ErrorCode) -> bool {
 }
 
 /// Turns an answer in which any part asks to be repeated into that error.
-fn repeatable(codes: impl Iterator<Item = i16>) -> Result<(), ClientError> {
+pub(super) fn repeatable(codes: impl Iterator<Item = i16>) -> Result<(), ClientError> {
     let codes: Vec<_> = codes.map(ErrorCode::from_code).collect();
     // A mixed answer has done something: its parts are told one by one.
     match codes.first() {
@@ -354,26 +230,11 @@ fn creatable(topic: &NewTopic, version: i16) -> CreatableTopic {
         .with_configs(topic.configs.iter().map(config).collect())
 }
 
-fn topic_name(name: &str) -> TopicName {
+pub(super) fn topic_name(name: &str) -> TopicName {
     TopicName(StrBytes::from_string(name.to_owned()))
 }
 
-fn left_out(topic: &str) -> ClientError {
+pub(super) fn left_out(topic: &str) -> ClientError {
     let text = Some("the broker left it out of its answer".to_owned());
     ClientError::broker(format!("topic {topic}"), ErrorCode::UnknownServerError, text)
-}
-
-/// Kafka's names of config sources.
-const fn config_source(source: i8) -> &'static str {
-    match source {
-        1 => "DYNAMIC_TOPIC_CONFIG",
-        2 => "DYNAMIC_BROKER_CONFIG",
-        3 => "DYNAMIC_DEFAULT_BROKER_CONFIG",
-        4 => "STATIC_BROKER_CONFIG",
-        5 => "DEFAULT_CONFIG",
-        6 => "DYNAMIC_BROKER_LOGGER_CONFIG",
-        7 => "DYNAMIC_CLIENT_METRICS_CONFIG",
-        8 => "DYNAMIC_GROUP_CONFIG",
-        _ => "UNKNOWN",
-    }
 }

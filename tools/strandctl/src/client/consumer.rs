@@ -346,7 +346,7 @@ impl Consumer {
         let config = self.client.config();
         let pause = reading
             .retry
-            .get_or_insert_with(|| Retry::new(config))
+            .get_or_insert_with(|| Retry::of_reader(config))
             .next_pause(error)?;
         reading.state = State::Waiting(Instant::now() + pause);
         Ok(())

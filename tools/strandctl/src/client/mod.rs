@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod chunk;
+pub mod configs;
 mod connection;
 pub mod consumer;
 mod error;
@@ -14,6 +15,7 @@ pub mod log_dirs;
 pub mod metadata;
 pub mod offsets;
 pub mod partitioner;
+pub mod partitions;
 pub mod produce;
 mod retry;
 mod versions;

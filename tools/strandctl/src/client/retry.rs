@@ -3,11 +3,16 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use strandline_wire::ErrorCode;
+
 use super::ClientError;
 use crate::client_config::ClientConfig;
 
 /// After this long, what is being retried is told: a wait without a word hides its cause.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
+
+/// For so long a reader waits for a broken disk at most: some heal, of a full one others may free space.
+const STORAGE_ERROR_MAX: Duration = Duration::from_secs(5);
 
 /// The time limit and growing pauses of one operation.
 #[derive(Debug)]
@@ -16,6 +21,8 @@ pub struct Retry {
     limit: Duration,
     pause: Duration,
     pause_max: Duration,
+    /// The limit for KAFKA_STORAGE_ERROR.
+    storage_limit: Duration,
     told: bool,
 }
 
@@ -32,7 +39,16 @@ impl Retry {
             limit,
             pause: config.retry_backoff,
             pause_max: config.retry_backoff_max.max(config.retry_backoff),
+            storage_limit: Duration::MAX,
             told: false,
+        }
+    }
+
+    /// The same for a reader, which gives a broken disk a few seconds only: unlike a writer it has nothing to lose.
+    pub fn of_reader(config: &ClientConfig) -> Self {
+        Self {
+            storage_limit: STORAGE_ERROR_MAX,
+            ..Self::new(config)
         }
     }
 
@@ -48,13 +64,19 @@ impl Retry {
             return Err(error);
         }
         let elapsed = self.started.elapsed();
-        if elapsed + self.pause > self.limit {
+        let is_of_storage = error.code() == Some(ErrorCode::KafkaStorageError);
+        let limit = match is_of_storage {
+            true => self.limit.min(self.storage_limit),
+            false => self.limit,
+        };
+        if elapsed + self.pause > limit {
             return Err(ClientError::GaveUp {
                 after: elapsed,
                 last: Box::new(error),
             });
         }
-        if elapsed > TOLD_AFTER && !self.told {
+        // A disk seldom heals by itself: whoever can help must hear of it at once.
+        if (elapsed > TOLD_AFTER || is_of_storage) && !self.told {
             self.told = true;
             eprintln!("strandctl: retrying: {error}");
         }
@@ -66,8 +88,6 @@ impl Retry {
 
 #[cfg(test)]
 mod tests {
-    use strandline_wire::ErrorCode;
-
     use super::*;
 
     fn config() -> ClientConfig {
@@ -90,6 +110,25 @@ mod tests {
             .pause_after(error(ErrorCode::TopicAlreadyExists))
             .unwrap_err();
         assert!(matches!(returned, ClientError::Broker { .. }));
+    }
+
+    #[test]
+    fn a_reader_gives_a_broken_disk_less_time() {
+        let broken = || error(ErrorCode::KafkaStorageError);
+        let mut reader = Retry::of_reader(&config());
+        assert!(reader.next_pause(broken()).is_ok());
+        let Some(before) = Instant::now().checked_sub(STORAGE_ERROR_MAX + Duration::from_secs(1)) else {
+            return;
+        };
+        reader.started = before;
+        assert!(matches!(
+            reader.next_pause(broken()),
+            Err(ClientError::GaveUp { .. })
+        ));
+        assert!(reader.next_pause(error(ErrorCode::NotLeaderOrFollower)).is_ok());
+        let mut writer = Retry::new(&config());
+        writer.started = before;
+        assert!(writer.next_pause(broken()).is_ok());
     }
 
     #[test]

@@ -3,17 +3,23 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
+use super::group::reset::refuse_with_members;
 use crate::cli::ConsumeArgs;
 use crate::client::Client;
 use crate::client::chunk::Chunk;
 use crate::client::consumer::{Consumer, Event, Span};
+use crate::client::group::Position;
 use crate::client_config::ClientConfig;
 use crate::failure::Failure;
 use crate::offset_spec::OffsetSpec;
 use crate::output::Output;
 use crate::record::Record;
 use crate::record_format::RecordFormat;
+
+/// How often what was printed is committed for a group, as `auto.commit.interval.ms` is by default.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What is printed when no format is given: the value and a newline.
 const DEFAULT_FORMAT: &str = r"%s\n";
@@ -48,14 +54,23 @@ pub fn run(config: &ClientConfig, arguments: &ConsumeArgs, output: &mut Output) 
     } else {
         arguments.partitions.clone()
     };
-    let spans = spans(&mut client, arguments, &chosen)?;
+    let mut spans = spans(&mut client, arguments, &chosen)?;
+    let progress = match &arguments.group {
+        None => None,
+        Some(group) => Some(Progress::begin(config, group, &topic.name, &mut spans)?),
+    };
     let consumer = Consumer::new(client, &topic.name, topic.leaders(), &spans);
     let mut printer = Printer {
         topic: topic.name,
         format,
         remaining: arguments.count,
+        progress,
     };
-    printer.print_all(consumer, output)
+    printer.print_all(consumer, output)?;
+    match &mut printer.progress {
+        Some(progress) => progress.commit(),
+        None => Ok(()),
+    }
 }
 
 /// Where each partition is read from and, with `--exit`, up to. Offsets outside a partition are moved to its nearest, with
@@ -111,6 +126,58 @@ struct Printer {
     topic: String,
     format: Option<RecordFormat>,
     remaining: Option<u64>,
+    progress: Option<Progress>,
+}
+
+/// How far a group has come by what was printed.
+struct Progress {
+    client: Client,
+    group: String,
+    /// Behind the last record printed of each partition, not committed yet.
+    next: BTreeMap<Position, i64>,
+    committed_at: Instant,
+}
+
+impl Progress {
+    /// Moves the spans to what the group has committed.
+    fn begin(
+        config: &ClientConfig,
+        group: &str,
+        topic: &str,
+        spans: &mut BTreeMap<i32, Span>,
+    ) -> Result<Self, Failure> {
+        let mut client = Client::connect(config)?;
+        refuse_with_members(&mut client, group, "nobody else reads for a group with members")?;
+        let committed = client.committed(&[group.to_owned()]).into_iter().next();
+        let committed = committed.map_or(Ok(BTreeMap::new()), |(_, committed)| committed)?;
+        for (partition, span) in spans {
+            if let Some(committed) = committed.get(&(topic.to_owned(), *partition)) {
+                span.from = committed.offset;
+            }
+        }
+        Ok(Self {
+            client,
+            group: group.to_owned(),
+            next: BTreeMap::new(),
+            committed_at: Instant::now(),
+        })
+    }
+
+    fn commit_now_and_then(&mut self) -> Result<(), Failure> {
+        match self.committed_at.elapsed() < COMMIT_INTERVAL {
+            true => Ok(()),
+            false => self.commit(),
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        let next = std::mem::take(&mut self.next);
+        for (_, result) in self.client.commit_offsets(&self.group, &next) {
+            result?;
+        }
+        self.committed_at = Instant::now();
+        Ok(())
+    }
 }
 
 impl Printer {
@@ -125,6 +192,9 @@ impl Printer {
                     let finished = self.print(&chunk, output)?;
                     // Whoever reads the other end sees records as they come.
                     output.flush()?;
+                    if let Some(progress) = &mut self.progress {
+                        progress.commit_now_and_then()?;
+                    }
                     if finished {
                         return Ok(());
                     }
@@ -140,10 +210,15 @@ impl Printer {
             topic,
             format,
             remaining,
+            progress,
         } = self;
+        let at = (topic.clone(), chunk.partition);
         let stopped = chunk.for_each(topic, |record| {
             if let Err(error) = output.raw(|out| write_record(out, format.as_ref(), record)) {
                 return ControlFlow::Break(Err(error));
+            }
+            if let Some(progress) = progress.as_mut() {
+                progress.next.insert(at.clone(), record.offset + 1);
             }
             match remaining {
                 Some(count) => {

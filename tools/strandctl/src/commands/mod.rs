@@ -1,6 +1,7 @@
 //! The verbs, a module each.
 
 pub mod cluster;
+pub mod config;
 pub mod consume;
 mod dump_item;
 pub mod group;
@@ -8,8 +9,8 @@ pub mod log_dump;
 pub mod log_export;
 pub mod produce;
 pub mod topic;
-pub mod topic_config;
 pub mod topic_describe;
+pub mod topic_partitions;
 
 use crate::client::{ClientError, NamedResults};
 use crate::failure::Failure;

@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::Serialize;
 use strandline_wire::log_details::CompactionDetails;
 
+use crate::client::configs::Resource;
 use crate::client::metadata::{Topic, Topics};
 use crate::client::offsets::{EARLIEST, LATEST};
 use crate::client::{Client, ClientError};
@@ -107,8 +108,9 @@ pub fn describe(config: &ClientConfig, names: &[String], output: &mut Output) ->
 }
 
 fn describe_one(client: &mut Client, topic: Topic) -> Result<Description, ClientError> {
-    let configs = client.topic_configs(&topic.name)?;
-    let configs = configs.into_iter().filter(|config| config.is_set_on_topic());
+    let resource = Resource::Topic(topic.name.clone());
+    let configs = client.configs(&resource)?;
+    let configs = configs.into_iter().filter(|config| config.is_set_on(&resource));
     // Partitions without a leader have no offsets to tell, and must not hide the rest.
     let led: Vec<i32> = topic.leaders().into_keys().collect();
     let offsets = |client: &mut Client, timestamp| {

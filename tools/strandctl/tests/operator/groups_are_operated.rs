@@ -432,3 +432,35 @@ fn a_reset_that_cannot_be_done_changes_nothing() {
     assert_eq!(refused.json()[0]["partitions"], json!([]));
     assert_eq!(cluster.committed("idle!", "t", 0), Some(3));
 }
+
+/// Reading for a group goes on where it has committed, and what was printed is committed.
+#[test]
+fn a_topic_is_read_for_a_group_without_members() {
+    let cluster = cluster();
+    let consume = |group: &str, more: &[&str]| {
+        strandctl(
+            &cluster.bootstrap,
+            &[&["consume", "t", "-e", "--group", group], more].concat(),
+            "",
+        )
+    };
+    assert_eq!(
+        consume("idle!", &[]).succeeded().stdout,
+        "d\n",
+        "partition 0 from 3 on"
+    );
+    assert_eq!(cluster.committed("idle!", "t", 0), Some(4));
+    assert_eq!(consume("idle!", &[]).succeeded().stdout, "");
+    // What stops early is committed up to there.
+    let first = consume("new", &["-n", "3", "-p", "1"]).succeeded();
+    assert_eq!(first.stdout, "a\nb\nc\n");
+    assert_eq!(
+        (cluster.committed("new", "t", 0), cluster.committed("new", "t", 1)),
+        (None, Some(3))
+    );
+    assert_eq!(consume("new", &["-p", "1"]).succeeded().stdout, "d\n");
+    let refused = consume("busy", &[]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("NON_EMPTY_GROUP"), "{}", refused.stderr);
+    assert_eq!(cluster.committed("busy", "t", 0), Some(1));
+}

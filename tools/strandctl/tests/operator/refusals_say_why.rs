@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::net::TcpListener;
 
+use serde_json::json;
+
 use crate::support::{Cluster, strandctl};
 
 #[test]
@@ -232,4 +234,167 @@ fn what_is_no_broker_costs_no_memory() {
         assert_eq!(run.stderr.contains("answers in HTTP"), is_http, "{}", run.stderr);
         server.join().unwrap();
     }
+}
+
+#[test]
+fn topics_grow_and_records_are_deleted() {
+    let cluster = Cluster::start(2).with_topic("t", 2);
+    let ctl = |arguments: &[&str]| strandctl(&cluster.bootstrap, arguments, "");
+    let grown = ctl(&["topic", "add-partitions", "t", "--partitions", "3"]).succeeded();
+    assert_eq!(grown.stdout, "topic t has 3 partitions now\n");
+    assert_eq!(cluster.state().topics["t"].len(), 3);
+    let again = ctl(&["topic", "add-partitions", "t", "--partitions", "3"]);
+    assert_eq!(again.code, 1);
+    assert!(
+        again.stderr.contains("INVALID_PARTITIONS (37): it has as many"),
+        "{}",
+        again.stderr
+    );
+
+    for partition in ["0", "1"] {
+        for value in ["a\n", "b\n", "c\n"] {
+            strandctl(&cluster.bootstrap, &["produce", "t", "-p", partition], value).succeeded();
+        }
+    }
+    let unasked = ctl(&["topic", "delete-records", "t", "--before", "1"]);
+    assert_eq!(unasked.code, 2, "there is nobody to ask");
+    let starts = |cluster: &Cluster| -> Vec<i64> {
+        cluster.state().topics["t"]
+            .iter()
+            .map(|partition| partition.start)
+            .collect()
+    };
+    assert_eq!(starts(&cluster), [0, 0, 0]);
+    let cut = ctl(&[
+        "topic",
+        "delete-records",
+        "t",
+        "--before",
+        "1",
+        "-p",
+        "1",
+        "--yes",
+        "--json",
+    ])
+    .succeeded();
+    assert_eq!(
+        cut.json()[0],
+        json!({"topic": "t", "partition": 1, "start_offset": 1})
+    );
+    assert_eq!(starts(&cluster), [0, 1, 0]);
+    ctl(&["topic", "delete-records", "t", "--before", "-1", "--yes"]).succeeded();
+    assert_eq!(starts(&cluster), [2, 2, 0], "all but the last one");
+    ctl(&["topic", "delete-records", "t", "--before", "end", "--yes"]).succeeded();
+    assert_eq!(starts(&cluster), [3, 3, 0]);
+    let beyond = ctl(&[
+        "topic",
+        "delete-records",
+        "t",
+        "--before",
+        "9",
+        "-p",
+        "0",
+        "--yes",
+    ]);
+    assert_eq!(beyond.code, 1);
+    assert!(
+        beyond.stderr.contains("t-0: OFFSET_OUT_OF_RANGE (1)"),
+        "{}",
+        beyond.stderr
+    );
+    assert_eq!(
+        ctl(&["topic", "delete-records", "t", "--before", "1", "-p", "7", "-y"]).code,
+        2
+    );
+}
+
+#[test]
+fn brokers_are_configured_one_by_one_and_all_at_once() {
+    let cluster = Cluster::start(2);
+    let ctl = |arguments: &[&str]| {
+        strandctl(
+            &cluster.bootstrap,
+            &[&["broker", "config"], arguments].concat(),
+            "",
+        )
+    };
+    assert_eq!(
+        ctl(&["show"]).succeeded().stdout,
+        "nothing is set on all brokers (--all shows what holds for it)\n"
+    );
+    ctl(&["set", "log.retention.ms=5", "num.partitions.x=1"]).succeeded();
+    ctl(&["set", "--broker", "2", "log.retention.ms=7"]).succeeded();
+    assert_eq!(cluster.state().configs[""]["log.retention.ms"], "5");
+    assert_eq!(cluster.state().configs["2"]["log.retention.ms"], "7");
+    let shown = ctl(&["show", "--broker", "2", "--json"]).succeeded().json();
+    assert_eq!(
+        (&shown[0][0]["value"], &shown[0][0]["source"]),
+        (&json!("7"), &json!("DYNAMIC_BROKER_CONFIG"))
+    );
+    ctl(&["unset", "log.retention.ms"]).succeeded();
+    assert!(!cluster.state().configs[""].contains_key("log.retention.ms"));
+    let unset = ctl(&["unset", "log.retention.ms"]);
+    assert_eq!(unset.code, 1);
+    assert!(
+        unset.stderr.contains("all brokers: INVALID_CONFIG (40)"),
+        "{}",
+        unset.stderr
+    );
+    let nobody = ctl(&["show", "--broker", "9"]);
+    assert!(
+        nobody.stderr.contains("broker 9: BROKER_NOT_AVAILABLE (8)"),
+        "{}",
+        nobody.stderr
+    );
+}
+
+#[test]
+fn wrong_usage_is_json_to_whoever_asks_for_json() {
+    let cluster = Cluster::start(1);
+    for arguments in [
+        &["topic", "create", "--json"][..],
+        &["no-such-verb", "--json"],
+        &["consume", "t", "--format", "%s", "--json"],
+    ] {
+        let run = strandctl(&cluster.bootstrap, arguments, "");
+        assert_eq!(run.code, 2, "{arguments:?}");
+        let told: serde_json::Value = serde_json::from_str(&run.stderr).unwrap();
+        assert!(
+            told["error"]["message"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty()),
+            "{told}"
+        );
+        assert!(run.stdout.is_empty());
+    }
+    let help = strandctl(&cluster.bootstrap, &["topic", "--help", "--json"], "").succeeded();
+    assert!(help.stdout.contains("Usage: strandctl topic"), "{}", help.stdout);
+}
+
+/// It waited for a minute without a word.
+#[test]
+fn a_broken_disk_is_told_at_once_and_not_waited_for() {
+    let cluster = Cluster::start(1).with_topic("t", 1);
+    strandctl(&cluster.bootstrap, &["produce", "t"], "a\n").succeeded();
+    cluster.state().broken_disk = true;
+    let run = strandctl(&cluster.bootstrap, &["consume", "t", "-e"], "");
+    assert_eq!(run.code, 1);
+    let mut lines = run.stderr.lines();
+    assert_eq!(
+        lines.next(),
+        Some("strandctl: retrying: t-0: KAFKA_STORAGE_ERROR (56)")
+    );
+    let last = lines.next().unwrap_or_default();
+    let gave_up = last.strip_prefix("strandctl: t-0: KAFKA_STORAGE_ERROR (56) (gave up after ");
+    let seconds = gave_up.and_then(|rest| rest.strip_suffix(" s)"));
+    assert!(
+        seconds.is_some_and(|seconds| seconds.parse::<u64>().unwrap() <= 5),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        run.stderr.contains("remedy: look at the broker's log"),
+        "{}",
+        run.stderr
+    );
 }

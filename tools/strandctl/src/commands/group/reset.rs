@@ -57,7 +57,7 @@ pub fn reset(config: &ClientConfig, arguments: &GroupResetArgs, output: &mut Out
     let group = &arguments.group;
     let target = target(arguments)?;
     let mut client = Client::connect(config)?;
-    refuse_with_members(&mut client, group)?;
+    refuse_with_members(&mut client, group, "offsets are not reset under members")?;
     let committed = committed(&mut client, group)?;
     let wanted: BTreeSet<Position> = match &target {
         Target::File(offsets) => {
@@ -115,15 +115,16 @@ fn target(arguments: &GroupResetArgs) -> Result<Target, Failure> {
 
 /// A group with members would only go on from where its members are, and commit that again. One that does not exist may be
 /// given offsets.
-fn refuse_with_members(client: &mut Client, group: &str) -> Result<(), ClientError> {
+pub(in crate::commands) fn refuse_with_members(
+    client: &mut Client,
+    group: &str,
+    why: &str,
+) -> Result<(), ClientError> {
     let described = client.describe_groups(&[group.to_owned()]).into_iter().next();
     match described.map(|(_, result)| result) {
         Some(Ok(described)) if !STATES_WITHOUT_MEMBERS.contains(&described.state.as_str()) => {
             let members = count(described.members.len() as u64, "member");
-            let text = format!(
-                "it has {members} and is {}: offsets are not reset under members",
-                described.state
-            );
+            let text = format!("it has {members} and is {}: {why}", described.state);
             Err(ClientError::broker(
                 subject(group),
                 ErrorCode::NonEmptyGroup,

@@ -56,6 +56,8 @@ pub(crate) struct State {
     pub(crate) groups: BTreeMap<String, Group>,
     /// The brokers serve the group APIs as Kafka 2.8 does.
     pub(crate) old_groups: bool,
+    /// Every partition answers a Fetch with KAFKA_STORAGE_ERROR.
+    pub(crate) broken_disk: bool,
 }
 
 impl State {
@@ -72,6 +74,12 @@ impl State {
     }
 
     pub(crate) fn create(&mut self, topic: &str, partitions: usize) {
+        let partitions = self.partitions(partitions);
+        self.topics.insert(topic.to_owned(), partitions);
+    }
+
+    /// Empty partitions, spread over the brokers.
+    pub(crate) fn partitions(&self, count: usize) -> Vec<Partition> {
         let brokers: Vec<i32> = self.brokers.keys().copied().collect();
         let partition = |index: usize| Partition {
             leader: brokers[index % brokers.len()],
@@ -80,8 +88,7 @@ impl State {
             batches: Vec::new(),
             producers: HashMap::new(),
         };
-        self.topics
-            .insert(topic.to_owned(), (0..partitions).map(partition).collect());
+        (0..count).map(partition).collect()
     }
 }
 

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::create_partitions_response::CreatePartitionsTopicResult;
 use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+use kafka_protocol::messages::delete_records_response::{
+    DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
+};
 use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult,
@@ -23,7 +27,8 @@ use kafka_protocol::messages::metadata_response::{
 use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, ConsumerGroupDescribeRequest,
-    CreateTopicsRequest, CreateTopicsResponse, DeleteGroupsRequest, DeleteTopicsRequest,
+    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    DeleteGroupsRequest, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
     DescribeConfigsResponse, DescribeGroupsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse,
     FetchRequest, FetchResponse, FindCoordinatorRequest, IncrementalAlterConfigsRequest,
@@ -44,7 +49,11 @@ const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 const UNSUPPORTED_VERSION: i16 = 35;
 const TOPIC_ALREADY_EXISTS: i16 = 36;
+const INVALID_PARTITIONS: i16 = 37;
 const INVALID_CONFIG: i16 = 40;
+const KAFKA_STORAGE_ERROR: i16 = 56;
+/// Kafka's resource type of brokers.
+const BROKER: i8 = 4;
 
 /// What goes back.
 pub(crate) enum Answer {
@@ -79,6 +88,10 @@ pub(crate) fn answer(broker: i32, mut frame: Bytes, shared: &Shared) -> Answer {
         )),
         ApiKey::CreateTopics => call!(CreateTopicsRequest, create_topics),
         ApiKey::DeleteTopics => call!(DeleteTopicsRequest, delete_topics),
+        ApiKey::CreatePartitions => call!(CreatePartitionsRequest, create_partitions),
+        ApiKey::DeleteRecords => call!(DeleteRecordsRequest, |state: &mut State, request| delete_records(
+            state, broker, request
+        )),
         ApiKey::DescribeConfigs => call!(DescribeConfigsRequest, describe_configs),
         ApiKey::IncrementalAlterConfigs => call!(IncrementalAlterConfigsRequest, alter_configs),
         ApiKey::DescribeCluster => call!(DescribeClusterRequest, describe_cluster),
@@ -158,6 +171,8 @@ fn api_versions(state: &State) -> ApiVersionsResponse {
         (ApiKey::ApiVersions, 0, state.api_versions_max),
         (ApiKey::CreateTopics, 2, 7),
         (ApiKey::DeleteTopics, 1, 6),
+        (ApiKey::CreatePartitions, 0, 3),
+        (ApiKey::DeleteRecords, 0, 2),
         (ApiKey::InitProducerId, 0, 5),
         (ApiKey::DescribeConfigs, 1, 4),
         (ApiKey::IncrementalAlterConfigs, 0, 1),
@@ -379,11 +394,13 @@ fn long_poll(shared: &Shared, broker: i32, request: &FetchRequest) -> FetchRespo
 
 fn fetch(state: &mut State, broker: i32, request: &FetchRequest) -> (FetchResponse, bool) {
     let mut empty = true;
+    let broken = state.broken_disk;
     let topics = request.topics.iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|asked| {
             let answer = PartitionData::default().with_partition_index(asked.partition);
             let (code, records) = match led(state, broker, &topic.topic, asked.partition) {
                 Err(code) => (code, Bytes::new()),
+                Ok(_) if broken => (KAFKA_STORAGE_ERROR, Bytes::new()),
                 Ok(partition) if !(partition.start..=partition.end).contains(&asked.fetch_offset) => {
                     (OFFSET_OUT_OF_RANGE, Bytes::new())
                 }
@@ -442,6 +459,48 @@ fn delete_topics(state: &mut State, request: DeleteTopicsRequest) -> DeleteTopic
     DeleteTopicsResponse::default().with_responses(topics.collect())
 }
 
+fn create_partitions(state: &mut State, request: CreatePartitionsRequest) -> CreatePartitionsResponse {
+    let results = request.topics.into_iter().map(|topic| {
+        let answer = CreatePartitionsTopicResult::default().with_name(topic.name.clone());
+        let have = state.topics.get(topic.name.as_str()).map(Vec::len);
+        match have {
+            None => answer.with_error_code(UNKNOWN_TOPIC_OR_PARTITION),
+            Some(have) if topic.count as usize <= have => answer
+                .with_error_code(INVALID_PARTITIONS)
+                .with_error_message(Some(text("it has as many"))),
+            Some(_) => {
+                let partitions = state.partitions(topic.count as usize);
+                let held = state.topics.get_mut(topic.name.as_str()).unwrap();
+                let more = partitions.into_iter().skip(held.len());
+                held.extend(more);
+                answer
+            }
+        }
+    });
+    CreatePartitionsResponse::default().with_results(results.collect())
+}
+
+fn delete_records(state: &mut State, broker: i32, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            let answer = DeleteRecordsPartitionResult::default().with_partition_index(asked.partition_index);
+            match led(state, broker, &topic.name, asked.partition_index) {
+                Err(code) => answer.with_error_code(code),
+                Ok(partition) if asked.offset > partition.end => answer.with_error_code(OFFSET_OUT_OF_RANGE),
+                Ok(partition) => {
+                    partition.start = partition.start.max(asked.offset);
+                    answer.with_low_watermark(partition.start)
+                }
+            }
+        });
+        let partitions = partitions.collect();
+        DeleteRecordsTopicResult::default()
+            .with_name(topic.name)
+            .with_partitions(partitions)
+    });
+    DeleteRecordsResponse::default().with_topics(topics.collect())
+}
+
 fn describe_configs(state: &mut State, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
     let results = request.resources.into_iter().map(|resource| {
         let set = state
@@ -449,11 +508,16 @@ fn describe_configs(state: &mut State, request: DescribeConfigsRequest) -> Descr
             .get(resource.resource_name.as_str())
             .cloned()
             .unwrap_or_default();
+        let source = match (resource.resource_type, resource.resource_name.as_str()) {
+            (BROKER, "") => 3,
+            (BROKER, _) => 2,
+            _ => 1,
+        };
         let configs = set.into_iter().map(|(key, value)| {
             DescribeConfigsResourceResult::default()
                 .with_name(text(&key))
                 .with_value(Some(text(&value)))
-                .with_config_source(1)
+                .with_config_source(source)
         });
         DescribeConfigsResult::default()
             .with_resource_type(resource.resource_type)
