@@ -194,6 +194,40 @@ fn each_producers_last_batch_stays_even_empty() {
     });
 }
 
+/// In the middle of a segment, where nothing else keeps a batch: it alone stays there, and what follows says that there is a gap.
+#[test]
+fn a_producers_last_batch_stays_alone_between_gaps() {
+    on_log(|_, disk, store, log| async move {
+        log.set_settings(LogSettings::default());
+        for sequence in 0..8 {
+            let record = [("k", Some("1"))];
+            put_as(&log, &record, Some((9, sequence))).await.unwrap();
+        }
+        put(&log, &[("k", Some("2"))]).await;
+        put(&log, &[("k", Some("3"))]).await;
+        log.set_settings(one_a_segment());
+        put(&log, &[("end", Some("1"))]).await;
+        log.set_settings(LogSettings::default());
+        clean(&store, &log).await;
+        let request = strandline_storage::ReadRequest {
+            offset: 0,
+            max_bytes: 1 << 20,
+            upper_bound: log.end_offset(),
+            at_least_one: true,
+        };
+        let result = log.read(request).await.unwrap();
+        let header = |batch: &[u8]| strandline_wire::batch::BatchHeader::decode(batch).unwrap();
+        let left = result.batches.iter().map(|batch| header(batch));
+        let left: Vec<_> = left
+            .map(|header| (header.last_offset(), header.record_count))
+            .collect();
+        assert_eq!(left, [(7, 0), (9, 1), (10, 1)]);
+        store.checkpoint().await.unwrap();
+        store.unlinked().await.unwrap();
+        check_files(&disk, &options(), &log).await;
+    });
+}
+
 #[test]
 fn a_cut_below_what_was_cleaned_leaves_a_log_that_goes_on() {
     on_log(|runtime, disk, store, log| async move {
