@@ -16,6 +16,10 @@ use strandline_bench::run::run;
 
 const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
+const INIT_PRODUCER_ID: i16 = 22;
+
+/// COORDINATOR_LOAD_IN_PROGRESS.
+const LOADING: i16 = 14;
 
 /// The request that the fault happens to, counted through all of its kind.
 const AT: u64 = 20;
@@ -31,6 +35,8 @@ enum Fault {
     Swap,
     /// A bit of a fetched record changes.
     Flip,
+    /// The first answer to who asks for a producer id is "not yet".
+    NotYet,
 }
 
 /// What the connections of a proxy share.
@@ -71,6 +77,7 @@ impl Proxy {
             let answer = match api {
                 PRODUCE => self.produce(&mut upstream, &request)?,
                 FETCH => self.fetch(&mut upstream, &request)?,
+                INIT_PRODUCER_ID => self.producer_id(&mut upstream, &request)?,
                 _ => ask(&mut upstream, &request)?,
             };
             client.write_all(&answer)?;
@@ -99,6 +106,15 @@ impl Proxy {
             ask(upstream, &late)?;
         }
         *self.acknowledgement.lock().unwrap() = answer.clone();
+        Ok(answer)
+    }
+
+    fn producer_id(&self, upstream: &mut TcpStream, request: &[u8]) -> io::Result<Vec<u8>> {
+        let mut answer = ask(upstream, request)?;
+        if self.fault == Fault::NotYet && !self.flipped.swap(true, Ordering::SeqCst) {
+            // After the size, the correlation id, the tags of the header and the throttle time.
+            answer[13..15].copy_from_slice(&LOADING.to_be_bytes());
+        }
         Ok(answer)
     }
 
@@ -143,7 +159,7 @@ fn report_with(fault: Fault) -> (RunReport, Exit) {
     });
     let folder = tempfile::tempdir().unwrap();
     let (output, bootstrap) = (folder.path().display().to_string(), address.to_string());
-    let options = "--rate 1k --num-records 200 --record-size 512 --batch 600 --partitions 1";
+    let options = "--rate 1k --num-records 200 --record-size 512 --batch 600 --partitions 1 --idempotent";
     let all = [
         "strandline-bench",
         "run",
@@ -207,6 +223,13 @@ fn records_that_changed_places_are_reordered() {
         (0, 0, 0, Exit::VerificationFailed)
     );
     assert_eq!(reordered, 1);
+}
+
+/// Kafka answers so until it has a block of ids: no reason to give up.
+#[test]
+fn a_producer_id_that_is_not_to_be_had_yet_is_asked_for_again() {
+    let (report, _) = report_with(Fault::NotYet);
+    assert_eq!(found(&report), (0, 0, 0, 0));
 }
 
 #[test]

@@ -71,19 +71,31 @@ pub struct ProducerIdentity {
 }
 
 impl ProducerIdentity {
-    /// Asks the broker at `address` for a new one.
+    /// Asks the broker at `address` for a new one; again while it says that it cannot tell yet, but no longer than `timeout`.
     pub fn ask(dialer: &Dialer, address: &str, timeout: Duration) -> Result<Self, ClientError> {
         let mut connection = Connection::open_within(dialer, address, timeout)?;
         let request = InitProducerIdRequest::default()
             .with_transactional_id(None)
             .with_producer_id(ProducerId(-1))
             .with_producer_epoch(-1);
-        let answer: InitProducerIdResponse = connection.call(ApiKey::InitProducerId, &request)?;
-        refuse("a producer id", answer.error_code, None)?;
-        Ok(Self {
-            id: answer.producer_id.0,
-            epoch: answer.producer_epoch,
-        })
+        let deadline = Instant::now() + timeout;
+        loop {
+            let answer: InitProducerIdResponse = connection.call(ApiKey::InitProducerId, &request)?;
+            match refuse("a producer id", answer.error_code, None) {
+                Err(ClientError::Refused { code, .. })
+                    if code.is_retriable() && Instant::now() < deadline =>
+                {
+                    std::thread::sleep(READY_POLL);
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    return Ok(Self {
+                        id: answer.producer_id.0,
+                        epoch: answer.producer_epoch,
+                    });
+                }
+            }
+        }
     }
 }
 
