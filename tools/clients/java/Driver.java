@@ -92,6 +92,9 @@ public final class Driver {
         settings.put("bootstrap.servers", options.get("bootstrap"));
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "none");
+        if (options.containsKey("wait_ms")) {
+            settings.put("fetch.max.wait.ms", options.get("wait_ms"));
+        }
         if (options.containsKey("fetch_max")) {
             settings.put("fetch.max.bytes", options.get("fetch_max"));
             settings.put("max.partition.fetch.bytes", options.get("fetch_max"));
@@ -114,6 +117,27 @@ public final class Driver {
         return found.subList(0, Math.min(wanted, found.size()));
     }
 
+    private static List<String> tails(Map<String, String> options) {
+        TopicPartition partition = new TopicPartition(options.get("topic"), Integer.parseInt(options.get("partition")));
+        long end = Long.parseLong(options.get("end"));
+        List<String> lines = new ArrayList<>();
+        // A fetch that waits at the end would hold up the next start.
+        options.put("wait_ms", "10");
+        try (var consumer = consumer(options)) {
+            consumer.assign(List.of(partition));
+            for (long start = 0; start < end; start++) {
+                consumer.seek(partition, start);
+                List<String> offsets = new ArrayList<>();
+                long deadline = System.nanoTime() + TIMEOUT.toNanos();
+                while (consumer.position(partition) < end && System.nanoTime() < deadline) {
+                    consumer.poll(Duration.ofSeconds(1)).forEach(record -> offsets.add(Long.toString(record.offset())));
+                }
+                lines.add(String.join(",", offsets));
+            }
+        }
+        return lines;
+    }
+
     /** The partition that Java's producer chooses for each key. */
     private static List<String> partition(Map<String, String> options, List<Line> lines) {
         int partitions = Integer.parseInt(options.get("partitions"));
@@ -125,6 +149,8 @@ public final class Driver {
             case "produce" -> produce(options, lines);
             case "consume" -> consume(options, lines);
             case "partition" -> partition(options, lines);
+            case "tails" -> tails(options);
+            case "compaction" -> CompactionTester.run(options);
             case "admin" -> Admin.run(options);
             case "join", "poll", "assigned", "commit", "leave" -> Member.run(command, options);
             default -> throw new IllegalArgumentException(command);

@@ -1,5 +1,5 @@
 // kafkajs behind the line protocol described in ../python/driver.py. It consumes only in groups, so it has
-// no `consume` here, and it compresses by gzip alone without plug-ins.
+// no `consume` here (and `tails` makes a group of its own), and it compresses by gzip alone without plug-ins.
 
 const readline = require('node:readline');
 const { Kafka, CompressionTypes, logLevel } = require('kafkajs');
@@ -160,6 +160,36 @@ async function leave() {
   return [];
 }
 
+async function tails({ topic, partition, end, ...options }) {
+  const consumer = connect(options).consumer({ groupId: `tails-${topic}`, maxWaitTimeInMs: 10, minBytes: 1 });
+  const [wanted, last] = [Number(partition), Number(end) - 1];
+  const lines = [];
+  let [offsets, reached] = [[], () => {}];
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  // From the beginning once, so that nothing of that is under way later.
+  const begun = new Promise((done, fail) => { reached = done; setTimeout(fail, 30000, new Error('the end is not reached')).unref(); });
+  await consumer.run({
+    autoCommit: false,
+    eachMessage: async ({ message }) => {
+      offsets.push(Number(message.offset));
+      if (Number(message.offset) === last) reached();
+    },
+  });
+  await begun;
+  for (let start = 0; start <= last; start += 1) {
+    let timer;
+    const end_of_it = new Promise((done) => { reached = done; timer = setTimeout(done, 30000); });
+    offsets = [];
+    consumer.seek({ topic, partition: wanted, offset: String(start) });
+    await end_of_it;
+    clearTimeout(timer);
+    lines.push(offsets.join());
+  }
+  await consumer.disconnect();
+  return lines;
+}
+
 async function main() {
   const input = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
   for (let next = await input.next(); !next.done; next = await input.next()) {
@@ -170,7 +200,7 @@ async function main() {
       records.push(parse((await input.next()).value));
     }
     try {
-      const lines = await { produce, admin, join, poll, assigned, commit, leave }[command](options, records);
+      const lines = await { produce, admin, tails, join, poll, assigned, commit, leave }[command](options, records);
       process.stdout.write([`ok ${lines.length}`, ...lines, ''].join('\n'));
     } catch (error) {
       console.error(error);

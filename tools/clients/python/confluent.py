@@ -70,6 +70,25 @@ def consume(options, _records):
     return lines[:wanted]
 
 
+def tails(options, _records):
+    consumer = Consumer({
+        "bootstrap.servers": options["bootstrap"], "group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 10,
+    })
+    topic, partition, end, lines = options["topic"], int(options["partition"]), int(options["end"]), []
+    for start in range(end):
+        consumer.assign([TopicPartition(topic, partition, start)])
+        offsets, deadline = [], time.monotonic() + TIMEOUT_S
+        while end - 1 not in offsets and time.monotonic() < deadline:
+            message = consumer.poll(1)
+            if message is not None and message.error():
+                raise KafkaException(message.error())
+            offsets += [message.offset()] if message is not None else []
+        lines.append(",".join(map(str, offsets)))
+    consumer.close()
+    return lines
+
+
 def each(futures):
     return {key: future.result(TIMEOUT_S) for key, future in futures.items()}
 
@@ -185,4 +204,4 @@ class Member:
         self.consumer.close()
 
 
-serve({"produce": produce, "consume": consume, "admin": admin} | member_commands(Member))
+serve({"produce": produce, "consume": consume, "tails": tails, "admin": admin} | member_commands(Member))

@@ -7,6 +7,9 @@ A request is one line `COMMAND key=value ...`, followed by `count` record lines 
 
 with bytes as `x` and hex digits, so that `x` is empty and `-` is null.
 
+`tails topic=T partition=P end=E` reads the partition once from every offset 0 to E - 1 up to the record at E - 1; its answer has a
+line for each start, the offsets that were read with commas between.
+
 A member of a group lives from `join topic=T group=G [assignor=A] [pattern=P]` to `leave`, or until the process dies; the
 assignor `consumer` stands for the consumer protocol, in which the broker assigns and matches patterns. `poll ms=M`
 gives a line `PARTITION OFFSET` for each record that came, `assigned` a line for each partition it has, `commit`

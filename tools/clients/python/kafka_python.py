@@ -50,6 +50,22 @@ def consume(options, _records):
     return lines[:wanted]
 
 
+def tails(options, _records):
+    consumer = KafkaConsumer(
+        bootstrap_servers=options["bootstrap"], group_id=None, enable_auto_commit=False, auto_offset_reset="none", fetch_max_wait_ms=10)
+    partition, end, lines = TopicPartition(options["topic"], int(options["partition"])), int(options["end"]), []
+    consumer.assign([partition])
+    for start in range(end):
+        consumer.seek(partition, start)
+        offsets, deadline = [], time.monotonic() + TIMEOUT_S
+        while end - 1 not in offsets and time.monotonic() < deadline:
+            for messages in consumer.poll(1000).values():
+                offsets += [one.offset for one in messages]
+        lines.append(",".join(map(str, offsets)))
+    consumer.close()
+    return lines
+
+
 def admin(options, _records):
     client = KafkaAdminClient(bootstrap_servers=options["bootstrap"])
     topic, checks = options["topic"], Checks()
@@ -101,4 +117,4 @@ class Member:
         self.consumer.close()
 
 
-serve({"produce": produce, "consume": consume, "admin": admin} | member_commands(Member))
+serve({"produce": produce, "consume": consume, "tails": tails, "admin": admin} | member_commands(Member))

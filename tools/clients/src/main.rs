@@ -94,6 +94,8 @@ enum Suite {
     Shards,
     /// Retention while consumers run.
     Retention,
+    /// Compacted topics.
+    Compaction,
 }
 
 fn main() -> ExitCode {
@@ -228,5 +230,8 @@ fn own_suites(arguments: &Arguments, report: &mut Report, tools: &Tools, scratch
     }
     if wanted(arguments, Suite::Retention) {
         suites::retention::run(report, tools, &arguments.broker, scratch);
+    }
+    if wanted(arguments, Suite::Compaction) {
+        suites::compaction::run(report, tools, &arguments.broker, &arguments.strandctl, scratch);
     }
 }

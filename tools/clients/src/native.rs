@@ -85,6 +85,45 @@ impl Native {
     }
 }
 
+impl Native {
+    /// Reads a partition from each of `starts` up to the record at `end` - 1; the offsets read each time.
+    pub(crate) fn tails(
+        &self,
+        topic: &str,
+        partition: i32,
+        end: i64,
+        starts: std::ops::Range<i64>,
+    ) -> Result<Vec<Vec<i64>>, String> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("group.id", "unused")
+            .set("enable.auto.commit", "false")
+            .set("auto.offset.reset", "error")
+            // A fetch that waits at the end would hold up the next start.
+            .set("fetch.wait.max.ms", "10")
+            .create()
+            .map_err(text)?;
+        let mut tails = Vec::new();
+        for start in starts {
+            let mut assignment = TopicPartitionList::new();
+            assignment
+                .add_partition_offset(topic, partition, Offset::Offset(start))
+                .map_err(text)?;
+            consumer.assign(&assignment).map_err(text)?;
+            let (mut offsets, deadline) = (Vec::new(), Instant::now() + TIMEOUT);
+            while offsets.last() != Some(&(end - 1)) && Instant::now() < deadline {
+                match consumer.poll(Duration::from_secs(1)) {
+                    Some(Ok(message)) => offsets.push(message.offset()),
+                    Some(Err(error)) => return Err(text(error)),
+                    None => {}
+                }
+            }
+            tails.push(offsets);
+        }
+        Ok(tails)
+    }
+}
+
 /// Collects what was delivered, by the index of the record.
 struct Deliveries(Mutex<Vec<Result<i64, String>>>);
 

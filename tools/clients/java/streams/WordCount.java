@@ -70,6 +70,12 @@ public final class WordCount {
         settings.put("consumer.session.timeout.ms", "12000");
         settings.put("consumer.heartbeat.interval.ms", "500");
         settings.put("auto.offset.reset", "earliest");
+        // Of the topics that it makes itself.
+        options.forEach((name, value) -> {
+            if (name.startsWith("topic.")) {
+                settings.put(name, value);
+            }
+        });
         StreamsBuilder builder = new StreamsBuilder();
         KStream<String, String> lines = builder.stream(options.get("input"), Consumed.with(Serdes.String(), Serdes.String()));
         lines.flatMapValues(line -> Arrays.asList(line.split(" ")))

@@ -38,6 +38,18 @@ fn export(tools: &Tools, broker: &Path, strandctl: &Path, scratch: &Path) -> Res
             &(0..RECORDS).map(record).collect::<Vec<_>>(),
         )?;
     }
+    let records = dumped(tools, &mut node, strandctl, scratch, &topic)?;
+    expect(&records, &(RECORDS * CODECS.len()))
+}
+
+/// Stops the node, exports its logs, and has the segments of a topic dumped; the number of records in them.
+pub(super) fn dumped(
+    tools: &Tools,
+    node: &mut Broker,
+    strandctl: &Path,
+    scratch: &Path,
+    topic: &str,
+) -> Result<usize, String> {
     node.stop()?;
     let out = tempfile::tempdir_in(scratch).map_err(|error| error.to_string())?;
     let output = Command::new("timeout")
@@ -55,7 +67,7 @@ fn export(tools: &Tools, broker: &Path, strandctl: &Path, scratch: &Path) -> Res
             String::from_utf8_lossy(&output.stderr)
         ));
     }
-    let segments = segments(out.path(), &topic);
+    let segments = segments(out.path(), topic);
     if segments.is_empty() {
         return Err("nothing was exported".to_owned());
     }
@@ -64,7 +76,7 @@ fn export(tools: &Tools, broker: &Path, strandctl: &Path, scratch: &Path) -> Res
         let text = dump(tools, &segment)?;
         records += text.lines().filter(|line| line.starts_with("| offset: ")).count();
     }
-    expect(&records, &(RECORDS * CODECS.len()))
+    Ok(records)
 }
 
 /// The dump of one segment, which must be whole and valid.

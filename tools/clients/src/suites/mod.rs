@@ -1,6 +1,7 @@
 //! The suites. Each one works on topics of its own, so that a broker that already holds data serves as well.
 
 pub(crate) mod api_ranges;
+pub(crate) mod compaction;
 pub(crate) mod compression;
 pub(crate) mod consumer_protocol;
 pub(crate) mod export;
