@@ -30,7 +30,9 @@ final class Member {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", options.get("bootstrap"));
         settings.put("group.id", options.get("group"));
-        settings.put("enable.auto.commit", "false");
+        boolean commits = options.containsKey("auto");
+        settings.put("enable.auto.commit", Boolean.toString(commits));
+        settings.put("auto.commit.interval.ms", "100");
         settings.put("auto.offset.reset", "earliest");
         String assignor = options.getOrDefault("assignor", "range");
         if (assignor.equals("consumer")) {

@@ -149,7 +149,9 @@ async function commit() {
   try {
     await member.consumer.commitOffsets(offsets);
   } catch (error) {
-    if (!['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'].includes(error.type)) throw error;
+    // What is not tried again it wraps.
+    const type = error.type ?? error.cause?.type;
+    if (!['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'].includes(type)) throw error;
     return ['retry'];
   }
   return [];

@@ -175,7 +175,8 @@ class Member:
             "partition.assignment.strategy": assignor,
         }
         self.consumer = Consumer(own | {
-            "bootstrap.servers": options["bootstrap"], "group.id": options["group"], "enable.auto.commit": False,
+            "bootstrap.servers": options["bootstrap"], "group.id": options["group"],
+            "enable.auto.commit": "auto" in options, "auto.commit.interval.ms": 100,
             "auto.offset.reset": "earliest",
         })
         # What begins with a caret the library takes for a pattern.

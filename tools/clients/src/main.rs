@@ -80,6 +80,10 @@ enum Suite {
     Groups,
     /// The consumer protocol of groups.
     ConsumerProtocol,
+    /// What is promised of groups by name.
+    GroupScenarios,
+    /// Groups that change their protocol while their members work.
+    GroupUpgrade,
     /// Kafka's command-line tools on groups.
     GroupTools,
     /// A word count on Kafka Streams.
@@ -197,6 +201,12 @@ fn protocol_suites(
     }
     if wants(Suite::ConsumerProtocol) {
         suites::consumer_protocol::patterns(report, tools, bootstrap);
+    }
+    if wants(Suite::GroupScenarios) {
+        suites::group_scenarios::run(report, tools, bootstrap);
+    }
+    if wants(Suite::GroupUpgrade) {
+        suites::group_upgrade::run(report, tools, bootstrap);
     }
     if wants(Suite::GroupTools) {
         suites::group_tools::run(report, tools, bootstrap);

@@ -53,7 +53,11 @@ fn join(options: &BTreeMap<&str, &str>) -> Result<BaseConsumer, String> {
     config
         .set("bootstrap.servers", option("bootstrap").unwrap_or_default())
         .set("group.id", option("group").unwrap_or_default())
-        .set("enable.auto.commit", "false")
+        .set(
+            "enable.auto.commit",
+            if option("auto").is_some() { "true" } else { "false" },
+        )
+        .set("auto.commit.interval.ms", "100")
         .set("auto.offset.reset", "earliest");
     match option("assignor").unwrap_or("range") {
         // The broker assigns, and says how often to send heartbeats.

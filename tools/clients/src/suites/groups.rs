@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use kafka_protocol::messages::ListGroupsRequest;
+
 use super::{expect, fresh};
 use crate::broker::signal;
 use crate::client::{Check, Client, Produce};
@@ -156,14 +158,43 @@ impl<'a> Group<'a> {
 
     /// A member more.
     pub(super) fn join(&mut self) -> Result<(), String> {
-        let mut member = self.tools.member(self.name, self.bootstrap)?;
+        self.join_by(self.name, self.assignor)
+    }
+
+    /// A member more, of another library or by another assignor.
+    pub(super) fn join_by(&mut self, name: &str, assignor: &str) -> Result<(), String> {
+        let mut member = self.tools.member(name, self.bootstrap)?;
         let head = format!(
-            "join topic={} group={} assignor={}",
-            self.topic, self.group, self.assignor
+            "join topic={} group={} assignor={assignor}",
+            self.topic, self.group
         );
         member.request(&head, &[])?;
         self.members.push(member);
         Ok(())
+    }
+
+    /// The member that has been there for the longest time commits and leaves.
+    pub(super) fn oldest_leaves(&mut self) -> Result<(), String> {
+        let mut member = self.members.remove(0);
+        member.request("commit", &[])?;
+        member.request("leave", &[]).map(drop)
+    }
+
+    /// The type of the group, as the broker lists it that coordinates it.
+    pub(super) fn group_type(&self) -> Result<String, String> {
+        let metadata = Raw::connect(self.bootstrap)?.metadata(&self.topic, false)?;
+        for broker in &metadata.brokers {
+            let address = format!("{}:{}", broker.host.as_str(), broker.port);
+            let answer = Raw::connect(&address)?.call(5, &ListGroupsRequest::default())?;
+            let listed = answer
+                .groups
+                .iter()
+                .find(|listed| listed.group_id.as_str() == self.group);
+            if let Some(listed) = listed {
+                return Ok(listed.group_type.to_string());
+            }
+        }
+        Err("the group is not listed".to_owned())
     }
 
     /// Polls every member, commits, and goes on until `done` or the time is over.
@@ -232,6 +263,16 @@ impl<'a> Group<'a> {
     fn shared(&mut self) -> Result<(), String> {
         self.join()?;
         self.balanced()
+    }
+
+    /// Every member has a part, all of it belongs to someone, and what is written meanwhile comes.
+    pub(super) fn all_work(&mut self) -> Result<(), String> {
+        self.until("shared by all", |_, assigned| {
+            let all: BTreeSet<i32> = assigned.iter().flatten().copied().collect();
+            assigned.iter().all(|partitions| !partitions.is_empty()) && all.len() == PARTITIONS as usize
+        })?;
+        self.write(MORE_RECORDS)?;
+        self.until("read", |group, _| group.count() == group.written)
     }
 
     /// Two members have a half each, and everything comes.
