@@ -72,7 +72,7 @@ pub struct CleanerOptions {
     pub map_bytes: u64,
     /// `log.cleaner.io.buffer.load.factor`: how full the map may be.
     pub map_load: f64,
-    /// `log.cleaner.io.max.bytes.per.second`, read and written.
+    /// `log.cleaner.io.max.bytes.per.second`, read and written; a cleaning under way goes by it too.
     pub bytes_per_second: f64,
     /// `log.cleaner.backoff.ms`: how long it rests when nothing is to be cleaned.
     pub backoff_ms: u64,

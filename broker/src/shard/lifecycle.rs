@@ -165,8 +165,7 @@ pub(super) fn cleaner_options(config: &BrokerConfig, settings: &BrokerSettings) 
         enabled: cleaner.enabled,
         map_bytes: cleaner.dedupe_buffer_bytes / u64::from(config.shards.max(1)),
         map_load: cleaner.load_factor,
-        // No limit below a byte a second makes sense.
-        bytes_per_second: cleaner.bytes_per_second.max(1.0),
+        bytes_per_second: cleaner.bytes_per_second,
         backoff_ms: cleaner.backoff_ms,
     }
 }

@@ -44,8 +44,6 @@ pub struct Cleaning {
     pub map_bytes: u64,
     /// How full the map may be (`log.cleaner.io.buffer.load.factor`).
     pub map_load: f64,
-    /// `log.cleaner.io.max.bytes.per.second`.
-    pub bytes_per_second: f64,
 }
 
 /// What a cleaning did.
@@ -85,7 +83,7 @@ pub enum CleanError {
     #[error("the log changed while it was being cleaned")]
     Changed,
     /// The new segment has no home: to be tried again.
-    #[error("free space is too low for a cleaned segment and strandline.disk.free.min.bytes")]
+    #[error("free space is too low for a cleaned segment and half of strandline.disk.free.min.bytes")]
     NoSpace,
     /// The system refused a read: to be tried again.
     #[error("{0}")]
@@ -219,7 +217,7 @@ pub(crate) async fn clean<R: Runtime, D: Disk>(
         log: &log.inner,
         task,
         map,
-        throttle: Throttle::new(task.bytes_per_second, runtime.now()),
+        throttle: Throttle::new(log.shard.cleaner.get().bytes_per_second, runtime.now()),
         producers,
         now_ms: runtime.wall_clock_ms(),
         while_compacted,

@@ -30,6 +30,9 @@ const STEP_BYTES: usize = 64 * 1024;
 /// in memory.
 const DECOMPRESSED_BYTES_MAX: usize = usize::MAX;
 
+/// What a cleaning writes between two looks at the free space.
+const SPACE_STEP_BYTES: u64 = 4 << 20;
+
 /// A cleaning under way.
 pub(super) struct Run<'a, R: Runtime, D: Disk> {
     pub(super) runtime: &'a R,
@@ -70,11 +73,14 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
     async fn breathe(&mut self, bytes: usize) -> Result<(), CleanError> {
         self.throttle.count(bytes as u64);
         self.runtime.yield_if_needed().await;
-        self.check()?;
-        while !self.throttle.pause(self.runtime).await {
+        loop {
             self.check()?;
+            let limit = self.shard.cleaner.get().bytes_per_second;
+            self.throttle.limit(limit, self.runtime.now());
+            if self.throttle.pause(self.runtime).await {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Whether the segment is still one of the log: DeleteRecords and retention take it away at any time.
@@ -275,9 +281,9 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
     ) -> Result<(crate::segment::Segment, usize), CleanError> {
         let meta = output.segment.meta;
         let mut count = 0;
+        let mut unlooked = SPACE_STEP_BYTES;
         loop {
             let input = inputs[count];
-            self.check_space(&input).await?;
             // Whether the next one still fits, however much of it stays.
             let next = inputs.get(count + 1);
             let joins = |written: u64| {
@@ -299,12 +305,17 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
                 let keeps_end = is_last && joined == Some(false);
                 let before = output.payload_bytes();
                 let length = frame.header.frame_bytes();
+                if unlooked + length as u64 > SPACE_STEP_BYTES {
+                    self.check_space(length as u64).await?;
+                    unlooked = 0;
+                }
                 let written = self
                     .clean_frame(frame, header, keeps_end, &mut output, walk)
                     .await;
                 written?;
                 self.done.bytes_read += length as u64;
                 let wrote = (output.payload_bytes() - before) as usize;
+                unlooked += wrote as u64;
                 self.breathe(length + wrote).await?;
             }
             count += 1;
@@ -398,10 +409,12 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
         }
     }
 
-    /// The new segment may be as large as its inputs: what it takes must be there, and the reserve besides.
-    async fn check_space(&self, input: &SegmentCheckpoint) -> Result<(), CleanError> {
+    /// Whether the disk has room for the next step of a new segment, and for half of the reserve besides. A disk that is full
+    /// of what can be cleaned gets space by nothing else, so the cleaner may use the other half; what the journals hold has a
+    /// home in this one.
+    async fn check_space(&self, batch: u64) -> Result<(), CleanError> {
         let free = space::look(self.shard).await;
-        let needed = input.valid_length + self.shard.options.disk_free_min_bytes;
+        let needed = SPACE_STEP_BYTES + batch + self.shard.options.disk_free_min_bytes / 2;
         match free.is_none_or(|free| free >= needed) {
             true => Ok(()),
             false => Err(CleanError::NoSpace),

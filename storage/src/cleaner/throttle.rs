@@ -1,4 +1,5 @@
-//! `log.cleaner.io.max.bytes.per.second`: what a cleaning reads and writes, on average since it began.
+//! `log.cleaner.io.max.bytes.per.second`: what a cleaning reads and writes, on average since it began, or
+//! since the limit changed.
 
 use std::time::Duration;
 
@@ -19,6 +20,13 @@ impl Throttle {
             bytes_per_second,
             began: now,
             bytes: 0,
+        }
+    }
+
+    /// Goes by another limit from now on.
+    pub(super) fn limit(&mut self, bytes_per_second: f64, now: Monotonic) {
+        if self.bytes_per_second != bytes_per_second {
+            *self = Self::new(bytes_per_second, now);
         }
     }
 
@@ -55,6 +63,12 @@ mod tests {
         throttle.count(3000);
         assert_eq!(throttle.wait(Monotonic(6 * second)), Duration::from_secs(2));
         assert_eq!(throttle.wait(Monotonic(8 * second)), Duration::ZERO);
+        throttle.limit(1000.0, Monotonic(6 * second));
+        assert_eq!(throttle.wait(Monotonic(6 * second)), Duration::from_secs(2));
+        throttle.limit(10_000.0, Monotonic(6 * second));
+        assert_eq!(throttle.wait(Monotonic(6 * second)), Duration::ZERO);
+        throttle.count(10_000);
+        assert_eq!(throttle.wait(Monotonic(6 * second)), Duration::from_secs(1));
         let mut free = Throttle::new(f64::MAX, Monotonic(0));
         free.count(u64::MAX);
         assert_eq!(free.wait(Monotonic(0)), Duration::ZERO);

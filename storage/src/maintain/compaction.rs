@@ -91,7 +91,6 @@ async fn clean_one<R: Runtime, D: Disk>(
             bound: state.high_watermark,
             map_bytes: options.map_bytes.min(shard.budget.limit() / MEMORY_SHARE),
             map_load: options.map_load,
-            bytes_per_second: options.bytes_per_second,
         }
     };
     let began = worker.runtime.now();

@@ -81,7 +81,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         Some(Log::new(inner, self.shard.clone()))
     }
 
-    /// Changes what the cleaner is told; a cleaning under way ends as it began.
+    /// Changes what the cleaner is told; a cleaning under way keeps its memory.
     pub fn set_cleaner_options(&self, options: CleanerOptions) {
         if self.shard.cleaner.replace(options) != options {
             self.shard.cleaner_wake.notify_all();

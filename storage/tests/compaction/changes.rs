@@ -3,9 +3,9 @@
 
 use futures_util::future::join;
 use strandline_storage::disk::{Disk, SimDisk};
-use strandline_storage::{CleanError, CleanerOptions, Log, LogSettings};
+use strandline_storage::{CleanError, CleanerOptions, Log, LogSettings, Store, StoreOptions};
 
-use crate::common::id;
+use crate::common::{id, quiet};
 use crate::files::check_files;
 use crate::rules::{clean, content, on_log, one_a_segment, put};
 use crate::workload::{SimStore, cleaning, options};
@@ -131,6 +131,33 @@ fn a_disk_that_fills_up_meanwhile_has_nothing_of_it_left() {
         assert_eq!(clean(&store, &log).await.to, 5);
         assert_eq!(content(&log).await, "k=4@4 k=5@5");
         assert!(store.log(id(1, 0)).is_some() && store.stopped().is_none());
+    });
+}
+
+/// A compacted topic that filled the disk gets space by nothing but its cleaning.
+#[test]
+fn a_full_disk_is_cleaned_with_half_of_the_reserve() {
+    on_log(|runtime, disk, store, log| async move {
+        by_hand(&store);
+        fill(&log, 6).await;
+        store.close().await.unwrap();
+        let reserve = 64 << 20;
+        let reserved = StoreOptions {
+            disk_free_min_bytes: reserve,
+            ..options()
+        };
+        disk.set_free_bytes(reserve / 2);
+        let opened = Store::open(runtime.clone(), disk.clone(), reserved, quiet()).await;
+        let (store, _) = opened.unwrap();
+        by_hand(&store);
+        let log = store.log(id(1, 0)).unwrap();
+        log.set_settings(one_a_segment());
+        log.set_high_watermark(log.end_offset());
+        let task = cleaning(6, 1 << 16);
+        assert_eq!(store.clean(&log, &task).await, Err(CleanError::NoSpace));
+        disk.set_free_bytes(reserve - (1 << 20));
+        assert_eq!(store.clean(&log, &task).await.unwrap().to, 5);
+        assert_eq!(content(&log).await, "k=4@4 k=5@5");
     });
 }
 

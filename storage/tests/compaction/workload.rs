@@ -45,7 +45,6 @@ pub fn cleaning(bound: i64, map_bytes: u64) -> Cleaning {
         bound,
         map_bytes,
         map_load: 0.9,
-        bytes_per_second: f64::MAX,
     }
 }
 

@@ -45,6 +45,37 @@ fn every_row_is_whole() {
 }
 
 #[test]
+fn values_that_would_stop_the_cleaner_or_all_groups_are_refused() {
+    let refused: &[(&str, &[&str])] = &[
+        (
+            "log.cleaner.io.max.bytes.per.second",
+            &["0", "-5", "0.5", "NaN", "-inf"],
+        ),
+        (
+            "log.cleaner.io.buffer.load.factor",
+            &["0", "-3", "NaN", "inf", "1.5"],
+        ),
+        ("log.cleaner.dedupe.buffer.size", &["0", "-1", "1048575"]),
+        ("offsets.topic.segment.bytes", &["1", "1048575"]),
+        ("offsets.topic.num.partitions", &["0", "10001", "2147483647"]),
+    ];
+    for (name, values) in refused {
+        let key = lookup(Scope::Broker, name).unwrap();
+        for value in *values {
+            let why = check_value(key, value).unwrap_err();
+            assert!(why.contains(name) && why.contains("must be"), "{why}");
+        }
+    }
+    for (name, value) in [
+        ("log.cleaner.io.max.bytes.per.second", "1.5"),
+        ("log.cleaner.io.buffer.load.factor", "1"),
+        ("offsets.topic.segment.bytes", "1048576"),
+    ] {
+        check_value(lookup(Scope::Broker, name).unwrap(), value).unwrap();
+    }
+}
+
+#[test]
 fn a_topics_default_is_that_of_its_synonym() {
     let nothing = Map::new();
     let node = StaticConfig::default();

@@ -167,13 +167,13 @@ pub(super) const KEYS: &[Key] = &[
         .check(Check::Between(0, 4))
         .doc("The codec of the offsets topic."),
     Key::broker("offsets.topic.num.partitions", Kind::Int, Some("50"))
-        .at_least(1)
+        .check(Check::Between(1, 10_000))
         .doc("Partitions of the offsets topic."),
     Key::broker("offsets.topic.replication.factor", Kind::Short, Some("3"))
         .at_least(1)
         .effect(ONE_REPLICA)
         .doc("Replicas of the offsets topic."),
     Key::broker("offsets.topic.segment.bytes", Kind::Int, Some("104857600"))
-        .at_least(1)
+        .at_least(1 << 20)
         .doc("Size of a segment of the offsets topic."),
 ];

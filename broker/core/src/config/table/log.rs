@@ -47,6 +47,7 @@ pub(super) const KEYS: &[Key] = &[
             .doc("How long the cleaner sleeps when nothing is to be cleaned."),
     Key::broker("log.cleaner.dedupe.buffer.size", Kind::Long, Some("134217728"))
         .cluster_wide()
+        .at_least(1 << 20)
             .doc(
             "Memory in which the cleaners keep keys, of all shards together. Of a shard's memory at most a quarter is taken; what \
              has no place is cleaned in several rounds.",
@@ -59,6 +60,7 @@ pub(super) const KEYS: &[Key] = &[
             .doc("Whether compacted topics are cleaned."),
     Key::broker("log.cleaner.io.buffer.load.factor", Kind::Double, Some("0.9"))
         .cluster_wide()
+        .check(Check::Fraction(0.01, 1.0))
             .doc("How full the cleaner's memory of keys may become."),
     Key::broker("log.cleaner.io.buffer.size", Kind::Int, Some("524288"))
         .cluster_wide()
@@ -71,6 +73,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("1.7976931348623157E308"),
     )
     .cluster_wide()
+    .at_least(1)
     .doc("The most that a shard's cleaner reads and writes."),
     Key::broker(
         "log.cleaner.max.compaction.lag.ms",
