@@ -42,6 +42,11 @@ impl Epochs {
         self.0.push(EpochStart { epoch, start_offset });
     }
 
+    /// Whether the newest epoch starts at `end`, and so has no record yet.
+    pub fn has_start_at(&self, end: Offset) -> bool {
+        self.0.last().is_some_and(|last| last.start_offset >= end)
+    }
+
     /// The log was cut: epochs that start at or above `end` are gone.
     pub fn truncate(&mut self, end: Offset) {
         self.0.retain(|start| start.start_offset < end);

@@ -134,6 +134,32 @@ pub enum AppendError {
     },
 }
 
+/// Why a replica did not take a frame of its leader.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The shard stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The file system has less free space than the reserve.
+    #[error("free space is below strandline.disk.free.min.bytes")]
+    StorageFull,
+    /// The log is damaged.
+    #[error("the log is damaged from offset {from} on")]
+    Damaged {
+        /// The first offset that may be gone.
+        from: Offset,
+    },
+    /// The log was deleted or set aside.
+    #[error("the log was deleted")]
+    Deleted,
+    /// The bytes are no frame of this log.
+    #[error("the bytes are no frame of this log: {0}")]
+    Invalid(String),
+    /// The frame does not follow what the log has.
+    #[error("{0}")]
+    OutOfPlace(&'static str),
+}
+
 /// Why a read gave nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {

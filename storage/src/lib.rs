@@ -49,8 +49,10 @@ pub mod types;
 
 pub use budget::{MemoryBudget, Reservation};
 pub use cleaner::{CleanError, Cleaned, Cleaning, CompactionSettings, Dirtiness};
-pub use error::{AppendError, OpenError, ReadError, Stopped, StoreError};
-pub use log::{Appended, BatchSlice, Log, ReadRequest, ReadResult, SegmentInfo, TimestampOffset};
+pub use error::{AppendError, FrameError, OpenError, ReadError, Stopped, StoreError};
+pub use log::{
+    Appended, BatchSlice, Log, ReadRequest, ReadResult, ReplicaPosition, SegmentInfo, TimestampOffset,
+};
 pub use options::{CleanerOptions, JOURNAL_BYTES_MIN, LogSettings, MEMORY_BYTES_MIN, StoreOptions};
 pub use stats::{CleanerStats, LongestTurns, StoreStats};
 pub use store::{RecoveryReport, Store, StoreObserver};

@@ -27,6 +27,9 @@ use crate::store::StoreObserver;
 use crate::store::line::Line;
 use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
 
+/// How many appended bytes may pass between two looks at the free space.
+const SPACE_CHECK_BYTES: u64 = 8 << 20;
+
 /// The runtime's clocks, without its type.
 pub(crate) struct Clock {
     pub(crate) monotonic: Box<dyn Fn() -> Monotonic>,
@@ -251,6 +254,18 @@ impl<D: Disk> Shard<D> {
 
     pub(crate) fn log_folder(&self, id: TopicPartitionId, log: LogId) -> PathBuf {
         self.logs_folder().join(names::log_folder(id, log))
+    }
+
+    /// A frame of so many bytes was appended: the free space is looked at now and then, and write-back kept up.
+    pub(crate) fn after_append(&self, bytes: usize) {
+        let since = &self.since_space_check;
+        since.set(since.get() + bytes as u64);
+        if since.get() >= SPACE_CHECK_BYTES {
+            self.background_wake.notify_all();
+        }
+        if self.counters.dirty_bytes.get() > self.dirty_bytes_target() {
+            self.request_round();
+        }
     }
 
     /// Dirty bytes beyond which write-back begins, whatever the journal holds.

@@ -20,9 +20,6 @@ use crate::producers::producer_batch;
 use crate::shard::Shard;
 use crate::types::{Offset, Sequence};
 
-/// How many appended bytes may pass between two looks at the free space.
-const SPACE_CHECK_BYTES: u64 = 8 << 20;
-
 impl<D: Disk> Log<D> {
     /// Appends a batch: never waits. It counts once [`Log::acknowledged_end`] is above its last offset; the
     /// observer tells when that moves.
@@ -117,14 +114,7 @@ impl<D: Disk> Log<D> {
             };
             state.last_sequence = push_frame(shard, log, state, pending, state.end_offset);
         }
-        let since = &shard.since_space_check;
-        since.set(since.get() + length as u64);
-        if since.get() >= SPACE_CHECK_BYTES {
-            shard.background_wake.notify_all();
-        }
-        if shard.counters.dirty_bytes.get() > shard.dirty_bytes_target() {
-            shard.request_round();
-        }
+        shard.after_append(length);
         Ok(Appended {
             base_offset: header.base_offset,
             last_offset: header.last_offset(),
@@ -227,7 +217,7 @@ pub(crate) fn push_frame<D: Disk>(
     sequence
 }
 
-fn queue_direct<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, state: &mut LogState<D>) {
+pub(crate) fn queue_direct<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, state: &mut LogState<D>) {
     let direct = state.direct.as_mut().expect("set when the frame was noted");
     if !std::mem::replace(&mut direct.queued, true) {
         shard.direct_queue.borrow_mut().push_back(log.clone());

@@ -6,6 +6,7 @@ pub(crate) mod append_buffer;
 pub(crate) mod change;
 pub(crate) mod extent;
 mod read;
+mod replica;
 pub(crate) mod run;
 mod search;
 mod segments;
@@ -15,6 +16,7 @@ pub(crate) mod truncate;
 use std::rc::Rc;
 
 pub use self::read::{BatchSlice, ReadRequest, ReadResult};
+pub use self::replica::ReplicaPosition;
 pub use self::search::TimestampOffset;
 pub use self::segments::SegmentInfo;
 use self::state::LogInner;

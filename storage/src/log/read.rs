@@ -8,7 +8,7 @@ use super::append_buffer::AppendBuffer;
 use super::state::LogState;
 use crate::disk::{Disk, OpenMode};
 use crate::error::ReadError;
-use crate::format::frame::FRAME_HEADER_BYTES;
+use crate::format::frame::{FRAME_HEADER_BYTES, frame_bytes};
 use crate::format::names;
 use crate::segment::index::{FrameReader, ReadMemory, SegmentError, ensure_index};
 use crate::types::Offset;
@@ -102,8 +102,22 @@ impl<D: Disk> Log<D> {
     /// [`ReadError::OutOfRange`] below the start or above the end; [`ReadError::Damaged`] where the bytes are
     /// not what was written.
     pub async fn read(&self, request: ReadRequest) -> Result<ReadResult<D>, ReadError> {
+        self.gather(request, Part::Batch).await
+    }
+
+    /// The same with whole frames, for another replica: each slice is a frame as it is stored, its header before the batch and
+    /// its padding behind it. Limits count frames.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub async fn read_frames(&self, request: ReadRequest) -> Result<ReadResult<D>, ReadError> {
+        self.gather(request, Part::Frame).await
+    }
+
+    async fn gather(&self, request: ReadRequest, part: Part) -> Result<ReadResult<D>, ReadError> {
         let mut gathered = Gathered {
             request,
+            part,
             next: request.offset,
             bytes: 0,
             batches: Vec::new(),
@@ -234,7 +248,7 @@ impl<D: Disk> Log<D> {
             // A frame that does not fit is not read to the end only to learn that.
             if let Some((position, payload)) = reader.peek()
                 && !gathered.batches.is_empty()
-                && !gathered.has_room(payload)
+                && !gathered.has_room(gathered.part.bytes(payload))
             {
                 break Some(position);
             }
@@ -262,7 +276,8 @@ impl<D: Disk> Log<D> {
             if frame.header.end_offset() > gathered.request.upper_bound {
                 break None;
             }
-            let batch = BatchSlice(Slice::Read(frame.memory, frame.range));
+            let range = gathered.part.of(frame.range, frame.header.frame_bytes());
+            let batch = BatchSlice(Slice::Read(frame.memory, range));
             if !gathered.take(frame.header.end_offset(), batch) {
                 break Some(position);
             }
@@ -318,9 +333,40 @@ impl<D: Disk> Log<D> {
 /// What a read takes besides the bytes wanted: frame headers, pads, the batch before.
 pub(super) const READ_MARGIN_BYTES: usize = 64 * 1024;
 
+/// What of a frame is read.
+#[derive(Clone, Copy)]
+enum Part {
+    /// The batch in it.
+    Batch,
+    /// All of it.
+    Frame,
+}
+
+impl Part {
+    /// Where it lies, of a frame of `frame_bytes` whose batch lies in `batch`.
+    fn of(self, batch: Range<usize>, frame_bytes: usize) -> Range<usize> {
+        match self {
+            Self::Batch => batch,
+            Self::Frame => {
+                let start = batch.start - FRAME_HEADER_BYTES;
+                start..start + frame_bytes
+            }
+        }
+    }
+
+    /// Its bytes, of a batch of `payload`.
+    fn bytes(self, payload: usize) -> usize {
+        match self {
+            Self::Batch => payload,
+            Self::Frame => frame_bytes(payload),
+        }
+    }
+}
+
 /// A read in the making.
 struct Gathered<D: Disk> {
     request: ReadRequest,
+    part: Part,
     next: Offset,
     bytes: usize,
     batches: Vec<BatchSlice<D>>,
@@ -377,7 +423,8 @@ fn gather_memory<D: Disk>(state: &LogState<D>, gathered: &mut Gathered<D>) {
                 return;
             }
             let start = frame.position as usize + FRAME_HEADER_BYTES;
-            let range = start..start + frame.payload as usize;
+            let payload = frame.payload as usize;
+            let range = gathered.part.of(start..start + payload, frame_bytes(payload));
             if !gathered.take(end_offset, BatchSlice(Slice::Memory(run.memory.clone(), range))) {
                 return;
             }

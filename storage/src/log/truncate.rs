@@ -41,6 +41,11 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// [`StoreError`] when the shard stopped, the log is gone or damaged below the cut.
     pub async fn truncate_to(&self, offset: Offset) -> Result<Sequence, StoreError> {
+        self.cut_at(Some(offset)).await
+    }
+
+    /// Cuts at `offset`, or of an unchanged log only the epochs without a record.
+    pub(super) async fn cut_at(&self, offset: Option<Offset>) -> Result<Sequence, StoreError> {
         loop {
             self.shard.check_running()?;
             if !self.inner.make_busy().await {
@@ -55,9 +60,24 @@ impl<D: Disk> Log<D> {
             self.inner.end_busy();
             self.inner.changed.wait().await;
         }
-        let result = self.truncate_busy(offset).await;
+        let result = match offset {
+            Some(offset) => self.truncate_busy(offset).await,
+            None => Ok(self.forget_epochs()),
+        };
         self.inner.end_busy();
         result
+    }
+
+    fn forget_epochs(&self) -> Sequence {
+        let mut state = self.inner.state.borrow_mut();
+        let end = state.end_offset;
+        if state.epochs.has_start_at(end) {
+            state.epochs.truncate(end);
+            state.touched = true;
+            let control = Control::Truncate { offset: end };
+            state.last_sequence = self.shard.push_control(&self.inner, &control, None);
+        }
+        state.last_sequence
     }
 
     async fn truncate_busy(&self, offset: Offset) -> Result<Sequence, StoreError> {

@@ -310,6 +310,10 @@ impl<D: Disk> Replay<D> {
                     self.deleted.push(known.log);
                 }
             }
+            // Epochs without a record were forgotten; nothing was cut.
+            Control::Truncate { offset } if offset == inner.state.borrow().end_offset => {
+                inner.state.borrow_mut().epochs.truncate(offset);
+            }
             Control::Truncate { offset } => {
                 let folder = self.log_folder(&inner);
                 let allocate = |capacity: usize| allocate(&self.disk, &self.budget, capacity);
@@ -423,21 +427,22 @@ fn is_empty<D: Disk>(state: &LogState<D>) -> bool {
 }
 
 /// Whether a frame may stand behind what the log has.
-fn follows<D: Disk>(state: &LogState<D>, header: &FrameHeader) -> Result<(), &'static str> {
+pub(crate) fn follows<D: Disk>(state: &LogState<D>, header: &FrameHeader) -> Result<(), &'static str> {
+    let gap = header.flags & FLAG_GAP != 0;
     if is_empty(state) {
         // An empty log takes as its first frame the one that contains its start offset.
         let contains = header.base_offset <= state.end_offset && header.end_offset() > state.end_offset;
-        return if contains {
+        return if contains || (gap && header.base_offset > state.end_offset) {
             Ok(())
         } else {
             Err("the first frame does not hold the start offset")
         };
     }
-    let gap = header.flags & FLAG_GAP != 0;
     if header.base_offset != state.end_offset && !(gap && header.base_offset > state.end_offset) {
         return Err("a frame's offset does not follow");
     }
-    if header.previous != state.last_origin && !gap {
+    // Without a `previous` its leader knew none: all before had been deleted there.
+    if header.previous != state.last_origin && header.previous != 0 && !gap {
         return Err("a frame's chain does not follow");
     }
     if header.leader_epoch < state.epochs.latest() {
@@ -478,10 +483,6 @@ mod tests {
         let bad = [
             FrameHeader {
                 previous: 76,
-                ..next()
-            },
-            FrameHeader {
-                previous: 0,
                 ..next()
             },
             FrameHeader {

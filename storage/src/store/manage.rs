@@ -13,7 +13,7 @@ use crate::log::Log;
 use crate::log::state::{LogInner, LogState};
 use crate::options::LogSettings;
 use crate::segment::write::at;
-use crate::types::{LogId, Sequence, TopicPartitionId};
+use crate::types::{LogId, Offset, Sequence, TopicPartitionId};
 
 impl<R: Runtime, D: Disk> Store<R, D> {
     /// Creates a log, empty, starting at offset 0; durable at [`Log::created`].
@@ -21,7 +21,17 @@ impl<R: Runtime, D: Disk> Store<R, D> {
     /// # Errors
     /// [`StoreError::Exists`]; [`StoreError::Stopped`].
     pub fn create_log(&self, id: TopicPartitionId, settings: LogSettings) -> Result<Log<D>, StoreError> {
-        self.create(id, settings, false)
+        self.create(id, settings, 0, false)
+    }
+
+    /// The same, starting at another offset.
+    pub(crate) fn create_at(
+        &self,
+        id: TopicPartitionId,
+        settings: LogSettings,
+        start: Offset,
+    ) -> Result<Log<D>, StoreError> {
+        self.create(id, settings, start, false)
     }
 
     /// Registers a log that metadata assigns, storage does not know, and which must not pass for empty.
@@ -29,13 +39,14 @@ impl<R: Runtime, D: Disk> Store<R, D> {
     /// # Errors
     /// As [`Store::create_log`].
     pub fn create_damaged(&self, id: TopicPartitionId, settings: LogSettings) -> Result<Log<D>, StoreError> {
-        self.create(id, settings, true)
+        self.create(id, settings, 0, true)
     }
 
     fn create(
         &self,
         id: TopicPartitionId,
         settings: LogSettings,
+        start_offset: Offset,
         damaged: bool,
     ) -> Result<Log<D>, StoreError> {
         let shard = &self.shard;
@@ -45,14 +56,14 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         }
         let log_id = LogId(shard.next_log_id.get());
         shard.next_log_id.set(log_id.0 + 1);
-        let mut state = LogState::new(settings, 0);
+        let mut state = LogState::new(settings, start_offset);
         state.damaged_from = damaged.then_some(0);
         let inner = Rc::new(LogInner::new(id, log_id, state));
         let topic_id = *id.topic_id.as_bytes();
         let control = Control::Create {
             topic_id,
             partition: id.partition,
-            start_offset: 0,
+            start_offset,
             damaged,
         };
         let sequence = shard.push_control(&inner, &control, None);
