@@ -20,6 +20,9 @@ compile_error!(
     "Strandline runs on Linux only (it is built on io_uring): build it in a Linux machine or container"
 );
 
+/// openraft tells of every step it takes; what of it concerns an operator we say ourselves.
+const DEFAULT_FILTER: &str = "info,openraft=off";
+
 /// The node ran, and failed.
 const EXIT_FAILED: u8 = 1;
 /// The node could not start: a bad flag, key, value, port, directory or machine.
@@ -90,7 +93,7 @@ fn run(arguments: &Arguments) -> Result<(), StartError> {
 }
 
 fn start_logging(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);

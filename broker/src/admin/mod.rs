@@ -10,6 +10,7 @@ pub mod create_topics;
 pub mod delete_topics;
 pub mod describe_cluster;
 pub mod describe_configs;
+pub mod describe_quorum;
 pub mod describe_topic_partitions;
 mod entries;
 pub mod find_coordinator;
@@ -18,11 +19,15 @@ pub mod list_config_resources;
 pub mod metadata;
 mod new_topics;
 mod operations;
+mod raft_voters;
 mod resource;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
 mod topology;
+pub mod unregister_broker;
 
 pub use context::AdminContext;
 pub(crate) use topology::base64;
+
+pub use raft_voters::{add as add_raft_voter, remove as remove_raft_voter};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::controller::ControllerConfig;
 use strandline_core::config::{BrokerSettings, Layers, StaticConfig, TopicSettings};
 use strandline_core::metadata::{BrokerId, ClusterImage, ConfigMap, NodeId, Topic};
 use strandline_runtime::SocketAddr;
@@ -25,6 +26,8 @@ pub struct BrokerConfig {
     pub log_dirs: Vec<PathBuf>,
     /// What clients connect to, in the order of `listeners`.
     pub listeners: Vec<Listener>,
+    /// The quorum, for a node of several.
+    pub controller: Option<ControllerConfig>,
     /// Where `/metrics` and `/health` are served; `None` turns it off.
     pub http_address: Option<SocketAddr>,
     /// The processors to pin shards to; empty leaves them to the kernel.

@@ -146,17 +146,23 @@ fn check_distinct(listeners: &[ListenerAddress]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks that every port of every shard is another one, HTTP's too, and that no advertised one lies beyond the last.
+/// Checks that every port of every shard is another one, those of the node itself too, and that no advertised one lies beyond the last.
 ///
 /// # Errors
 /// Which two meet, and on which port.
-pub fn check_ports(listeners: &[Listener], http: Option<SocketAddr>, shards: u32) -> Result<(), ConfigError> {
+pub fn check_ports(
+    listeners: &[Listener],
+    of_node: &[(&str, SocketAddr)],
+    shards: u32,
+) -> Result<(), ConfigError> {
     let of_listeners = listeners
         .iter()
         .map(|listener| (listener.name.as_str(), listener.bind, listener.base_port, shards));
-    let of_http = http.map(|http| ("HTTP", http.ip(), http.port(), 1));
+    let of_node = of_node
+        .iter()
+        .map(|(name, address)| (*name, address.ip(), address.port(), 1));
     let taken: Vec<_> = of_listeners
-        .chain(of_http)
+        .chain(of_node)
         .filter(|(_, _, port, _)| *port != 0)
         .collect();
     for (index, (name, bind, port, count)) in taken.iter().enumerate() {
@@ -351,8 +357,14 @@ mod tests {
     fn ports_that_meet_are_refused() {
         let check = |list: &str, http: Option<&str>, shards: u32| {
             let listeners = resolve(keys(list), shards).unwrap();
-            check_ports(&listeners, http.map(|http| http.parse().unwrap()), shards)
-                .map_err(|error| error.to_string())
+            {
+                let of_node: Vec<_> = http
+                    .map(|http| ("HTTP", http.parse().unwrap()))
+                    .into_iter()
+                    .collect();
+                check_ports(&listeners, &of_node, shards)
+            }
+            .map_err(|error| error.to_string())
         };
         let near = "PLAINTEXT://127.0.0.1:9092,OUTSIDE://127.0.0.1:9094";
         assert_eq!(check(near, None, 2), Ok(()));
@@ -375,7 +387,7 @@ mod tests {
         assert_eq!(check("PLAINTEXT://127.0.0.1:0", Some("127.0.0.1:0"), 2), Ok(()));
         let mut far = keys(plain);
         far.advertised = Some("PLAINTEXT://a:65534");
-        let told = |shards| check_ports(&resolve(far, shards).unwrap(), None, shards);
+        let told = |shards| check_ports(&resolve(far, shards).unwrap(), &[], shards);
         assert_eq!(told(2), Ok(()));
         assert!(told(3).unwrap_err().to_string().contains("end at 65535"));
     }

@@ -4,9 +4,10 @@
 
 pub mod broker;
 pub mod check;
+pub mod controller;
 mod descriptors;
 mod error;
-mod hosts;
+pub mod hosts;
 pub mod listeners;
 pub mod machine;
 pub mod print;

@@ -9,6 +9,7 @@ use strandline_core::metadata::{ConfigMap, NodeId, SHARDS_PER_NODE_MAX};
 use strandline_runtime::SocketAddr;
 
 use super::broker::{BrokerConfig, CONNECTION_BYTES};
+use super::controller::{self, ControllerKeys};
 use super::descriptors;
 use super::error::{ConfigError, Errors};
 use super::hosts;
@@ -139,16 +140,33 @@ pub fn resolve(
     ));
     let base_port = listeners.as_ref().map_or(0, |listeners| listeners[0].base_port);
     let http_address = errors.take(http_address(&read, base_port));
-    if let (Some(listeners), Some(http_address)) = (&listeners, http_address) {
-        errors.take(listeners::check_ports(listeners, http_address, shards));
+    let controller = errors.take(controller::resolve(
+        ControllerKeys {
+            voters: settings.get("controller.quorum.voters").unwrap_or_default(),
+            names: &read.text("controller.listener.names"),
+            listeners: &read.text("listeners"),
+            advertised: settings.get("advertised.listeners").unwrap_or_default(),
+            base_port,
+        },
+        identity.node_id,
+    ));
+    if let (Some(listeners), Some(http_address), Some(controller)) = (&listeners, http_address, &controller) {
+        let of_node = [
+            http_address.map(|address| ("HTTP", address)),
+            controller
+                .as_ref()
+                .map(|controller| ("CONTROLLER", controller.bind)),
+        ];
+        let of_node: Vec<_> = of_node.into_iter().flatten().collect();
+        errors.take(listeners::check_ports(listeners, &of_node, shards));
     }
     let memory = errors.take(memory(settings, shards, machine));
     let groups = ConsumerGroupSettings::new(&read.node);
     errors.take(groups.validate().map_err(ConfigError::Conflict));
     let descriptors = errors.take(descriptors::share_out(machine.descriptors_max, shards));
     errors.result()?;
-    let (Some(listeners), Some(http_address), Some(memory), Some(descriptors)) =
-        (listeners, http_address, memory, descriptors)
+    let (Some(listeners), Some(http_address), Some(controller), Some(memory), Some(descriptors)) =
+        (listeners, http_address, controller, memory, descriptors)
     else {
         unreachable!("what is missing is among the errors");
     };
@@ -162,6 +180,7 @@ pub fn resolve(
             .map_or_else(|| format!("node-{}", identity.node_id), str::to_owned),
         log_dirs: identity.log_dirs.clone(),
         http_address,
+        controller,
         cores: if read.flag("strandline.shard.pin") {
             machine.cores.clone()
         } else {
@@ -213,15 +232,14 @@ fn check_role(settings: &Settings) -> Result<(), ConfigError> {
             ));
         }
     }
-    for key in ["controller.quorum.voters", "controller.quorum.bootstrap.servers"] {
-        if settings
-            .get(key)
-            .is_some_and(|list| list.split(',').filter(|item| !item.trim().is_empty()).count() > 1)
-        {
-            return Err(ConfigError::Conflict(format!(
-                "'{key}' names several nodes, and this version runs alone: name one, or remove it"
-            )));
-        }
+    let key = "controller.quorum.bootstrap.servers";
+    if settings
+        .get(key)
+        .is_some_and(|list| list.split(',').filter(|item| !item.trim().is_empty()).count() > 1)
+    {
+        return Err(ConfigError::Conflict(format!(
+            "'{key}' names several nodes: name the voters with their ids in 'controller.quorum.voters' instead"
+        )));
     }
     Ok(())
 }
@@ -382,8 +400,19 @@ mod tests {
     #[test]
     fn what_a_single_node_cannot_be_is_refused() {
         assert!(resolved(&[("process.roles", "broker")], 1).is_err());
-        assert!(resolved(&[("controller.quorum.voters", "1@a:9,2@b:9")], 1).is_err());
-        assert!(resolved(&[("controller.quorum.voters", "1@a:9")], 1).is_ok());
+        assert!(resolved(&[("controller.quorum.bootstrap.servers", "a:9,b:9")], 1).is_err());
+        assert!(resolved(&[("controller.quorum.voters", "1@a:9,b:9")], 1).is_err());
+        let alone = resolved(&[("controller.quorum.voters", "1@a:9")], 1).unwrap();
+        assert_eq!(alone.controller, None);
+        let voters = "1@127.0.0.1:9,2@b:9";
+        assert!(
+            resolved(&[("controller.quorum.voters", voters)], 1)
+                .unwrap()
+                .controller
+                .is_some()
+        );
+        let taken = resolved(&[("controller.quorum.voters", "1@127.0.0.1:9092,2@b:9")], 1).unwrap_err();
+        assert!(taken.contains("both need port 9092"), "{taken}");
         assert!(resolved(&[("node.id", "2147483")], 1).is_err());
         assert!(resolved(&[("node.id", "2"), ("broker.id", "3")], 1).is_err());
     }

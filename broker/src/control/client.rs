@@ -8,10 +8,13 @@ use strandline_wire::ErrorCode;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
+use super::raft::membership::{Change, Status};
 use crate::node::context::StartedShard;
 
 /// Proposals that may wait for the control thread; beyond it they are refused rather than queued without bound.
 const PROPOSALS_MAX: usize = 4096;
+/// Operators' questions that may wait.
+const QUESTIONS_MAX: usize = 256;
 /// Reports of one shard that can wait at once: its start, its end, and one for each image it was told of; the control
 /// thread tells of at most one between two looks at its reports.
 const REPORTS_PER_SHARD: usize = 8;
@@ -25,6 +28,15 @@ pub struct Proposal {
     pub timeout: Duration,
     /// Takes apply's answer.
     pub reply: oneshot::Sender<Result<Answer, ControlError>>,
+}
+
+/// What is asked about the quorum itself.
+#[derive(Debug)]
+pub enum Question {
+    /// What its leader knows of it.
+    Status(oneshot::Sender<Result<Status, ControlError>>),
+    /// Another membership.
+    Change(Change, oneshot::Sender<Result<(), ControlError>>),
 }
 
 /// What the rest of the node tells the control thread.
@@ -59,6 +71,8 @@ pub enum Report {
 pub struct ControlInbox {
     /// Changes of metadata.
     pub proposals: Receiver<Proposal>,
+    /// Questions about the quorum.
+    pub questions: Receiver<Question>,
     /// What shards and signals report.
     pub reports: Receiver<Report>,
 }
@@ -72,6 +86,9 @@ pub enum ControlError {
     /// The node stops.
     #[error("the node is stopping")]
     Stopping,
+    /// The quorum refuses it, for this reason.
+    #[error("{0}")]
+    Refused(String),
     /// No majority of the quorum answers: the change may not have been made.
     #[error("the metadata quorum did not commit it: {0}")]
     NoMajority(String),
@@ -85,9 +102,17 @@ impl ControlError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Busy | Self::NoMajority(_) => ErrorCode::RequestTimedOut,
+            Self::Refused(_) => ErrorCode::InvalidRequest,
             Self::Stopping => ErrorCode::NotController,
             Self::Storage(_) => ErrorCode::KafkaStorageError,
         }
+    }
+}
+
+fn refused<T>(error: SendError<T>) -> ControlError {
+    match error {
+        SendError::Full(_) => ControlError::Busy,
+        SendError::Closed(_) => ControlError::Stopping,
     }
 }
 
@@ -95,6 +120,7 @@ impl ControlError {
 #[derive(Clone)]
 pub struct ControlClient {
     proposals: Sender<Proposal>,
+    questions: Sender<Question>,
     reports: Sender<Report>,
 }
 
@@ -102,12 +128,19 @@ impl ControlClient {
     /// A client and the control thread's end, for a node of `shards` shards.
     pub fn new(shards: u32) -> (Self, ControlInbox) {
         let (proposals, proposals_inbox) = mailbox(PROPOSALS_MAX);
+        let (questions, questions_inbox) = mailbox(QUESTIONS_MAX);
         let (reports, reports_inbox) = mailbox((shards as usize + 1) * REPORTS_PER_SHARD);
         let inbox = ControlInbox {
             proposals: proposals_inbox,
+            questions: questions_inbox,
             reports: reports_inbox,
         };
-        (Self { proposals, reports }, inbox)
+        let client = Self {
+            proposals,
+            questions,
+            reports,
+        };
+        (client, inbox)
     }
 
     /// Has `command` committed, and waits until every shard serves by an image that contains it, but not beyond
@@ -127,6 +160,33 @@ impl ControlClient {
         self.ask(None, timeout).await.map(drop)
     }
 
+    /// What the quorum's leader knows of it.
+    ///
+    /// # Errors
+    /// [`ControlError`] if there is no leader, or it does not answer.
+    pub async fn quorum_status(&self) -> Result<Status, ControlError> {
+        let (reply, answer) = oneshot::channel();
+        self.question(Question::Status(reply), answer).await
+    }
+
+    /// Changes who votes and who learns.
+    ///
+    /// # Errors
+    /// [`ControlError`] if it was not done, or may not have been.
+    pub async fn change_quorum(&self, change: Change) -> Result<(), ControlError> {
+        let (reply, answer) = oneshot::channel();
+        self.question(Question::Change(change, reply), answer).await
+    }
+
+    async fn question<T>(
+        &self,
+        question: Question,
+        answer: oneshot::Receiver<Result<T, ControlError>>,
+    ) -> Result<T, ControlError> {
+        self.questions.send(question).map_err(refused)?;
+        answer.await.unwrap_or(Err(ControlError::Stopping))
+    }
+
     async fn ask(&self, command: Option<Command>, timeout: Duration) -> Result<Answer, ControlError> {
         let (reply, answer) = oneshot::channel();
         self.proposals
@@ -135,10 +195,7 @@ impl ControlClient {
                 timeout,
                 reply,
             })
-            .map_err(|error| match error {
-                SendError::Full(_) => ControlError::Busy,
-                SendError::Closed(_) => ControlError::Stopping,
-            })?;
+            .map_err(refused)?;
         answer.await.unwrap_or(Err(ControlError::Stopping))
     }
 

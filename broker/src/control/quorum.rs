@@ -8,6 +8,8 @@ use strandline_core::metadata::{Answer, ClusterImage, Command, MetadataOffset};
 use strandline_core::sessions::ShardHeartbeat;
 use thiserror::Error;
 
+use super::raft::membership::{Change, Member, Status};
+use super::raft::types::{VoterAddress, VoterId};
 use super::store::{QuorumStore, StoreError};
 
 /// Who orders and keeps the cluster's commands.
@@ -25,6 +27,12 @@ pub trait Quorum: 'static {
 
     /// Whether this node is all of the cluster: nobody watches over its shards, and nobody takes over from them.
     fn is_alone(&self) -> bool;
+
+    /// What the quorum's leader knows of the quorum.
+    fn status(&self) -> impl Future<Output = Result<Status, QuorumError>>;
+
+    /// Changes who votes and who learns.
+    fn change(&self, change: Change) -> impl Future<Output = Result<(), QuorumError>>;
 
     /// Tells the quorum's leader how the node's shards are.
     fn heartbeat(&self, shards: Vec<ShardHeartbeat>) -> impl Future<Output = Result<(), QuorumError>>;
@@ -126,6 +134,40 @@ impl<S: QuorumStore + 'static> Quorum for SingleQuorum<S> {
 
     fn is_alone(&self) -> bool {
         true
+    }
+
+    async fn status(&self) -> Result<Status, QuorumError> {
+        let image = self.image();
+        let node = image.brokers().next().map(|broker| broker.id.node());
+        let directory = node
+            .and_then(|node| image.node(node))
+            .map(|node| node.directory_id);
+        let voter = VoterId {
+            node: node.unwrap_or_default(),
+            directory: directory.unwrap_or_default(),
+        };
+        let end = Some(image.offset().0);
+        Ok(Status {
+            voter,
+            cluster_id: image.cluster_id().unwrap_or_default(),
+            leader: Some(voter),
+            term: 0,
+            log_end: end,
+            applied: end,
+            members: vec![Member {
+                voter,
+                // Closed: nobody else is there.
+                address: VoterAddress::default(),
+                votes: true,
+                log_end: end,
+            }],
+        })
+    }
+
+    async fn change(&self, _change: Change) -> Result<(), QuorumError> {
+        Err(QuorumError::Refused(
+            "this node is alone: name the voters in 'controller.quorum.voters', itself first, and start it again".to_owned(),
+        ))
     }
 
     async fn heartbeat(&self, _shards: Vec<ShardHeartbeat>) -> Result<(), QuorumError> {

@@ -16,7 +16,7 @@ use strandline_runtime::{Monotonic, Queue, Runtime};
 use tokio::sync::oneshot;
 
 use super::beats::{Beats, Registered};
-use super::client::{ControlClient, ControlError, ControlInbox, Proposal, Report};
+use super::client::{ControlClient, ControlError, ControlInbox, Proposal, Question, Report};
 pub use super::failure::NodeFailure;
 use super::quorum::{Decided, Quorum, QuorumError};
 pub use super::shards::ShardHandle;
@@ -115,6 +115,7 @@ type InFlight = Pin<Box<dyn Future<Output = (Purpose, Vec<Command>, Result<Decid
 enum Event {
     Proposal(Proposal),
     Report(Report),
+    Question(Question),
     Committed(Purpose, Vec<Command>, Result<Decided, QuorumError>),
     Changed,
     Deadline,
@@ -154,6 +155,7 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
             }
             match state.next_event(&mut inbox, &mut in_flight).await {
                 Event::Report(report) => state.report(report),
+                Event::Question(question) => state.answer(question),
                 Event::Changed => state.publish(),
                 Event::Deadline => state.deadline(),
                 Event::Committed(purpose, commands, result) => {
@@ -175,6 +177,15 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
             state.say_farewell().await;
         }
         state.failure.map_or(Ok(()), Err)
+    }
+}
+
+fn told(error: QuorumError) -> ControlError {
+    match error {
+        QuorumError::Full(text) => ControlError::Storage(text),
+        QuorumError::NoLeader(text) | QuorumError::Unknown(text) => ControlError::NoMajority(text),
+        QuorumError::Refused(text) => ControlError::Refused(text),
+        QuorumError::Broken(_) => ControlError::Stopping,
     }
 }
 
@@ -211,6 +222,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             Some(report) = inbox.reports.receive() => Event::Report(report),
             (purpose, commands, result) = next_commit(in_flight) => Event::Committed(purpose, commands, result),
             () = self.quorum.changed(self.published) => Event::Changed,
+            Some(question) = inbox.questions.receive() => Event::Question(question),
             Some(proposal) = inbox.proposals.receive(), if idle => Event::Proposal(proposal),
             () = deadline => Event::Deadline,
         }
@@ -235,6 +247,19 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             }
             (purpose, kept, result)
         })
+    }
+
+    /// About the quorum itself: it may take its leader's time, and holds up nothing else.
+    fn answer(&self, question: Question) {
+        let quorum = self.quorum.clone();
+        self.runtime.spawn(Queue::Latency, async move {
+            match question {
+                Question::Status(reply) => drop(reply.send(quorum.status().await.map_err(told))),
+                Question::Change(change, reply) => {
+                    drop(reply.send(quorum.change(change).await.map_err(told)));
+                }
+            }
+        });
     }
 
     fn report(&mut self, report: Report) {
@@ -461,10 +486,6 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         inbox: &mut ControlInbox,
     ) {
         let told = match error {
-            QuorumError::Full(text) => ControlError::Storage(text),
-            QuorumError::NoLeader(text) | QuorumError::Unknown(text) | QuorumError::Refused(text) => {
-                ControlError::NoMajority(text)
-            }
             broken @ QuorumError::Broken(_) => {
                 self.fail(match self.was_ready() {
                     true => broken.into(),
@@ -472,6 +493,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                 });
                 ControlError::Stopping
             }
+            other => told(other),
         };
         match purpose {
             Purpose::Proposals(waiters) => {

@@ -131,6 +131,42 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
                 |a: &m::DescribeClusterResponse| vec![a.error_code]
             )
         }
+        ApiKey::DescribeQuorum => {
+            handle!(
+                request,
+                context,
+                body,
+                describe_quorum,
+                |a: &m::DescribeQuorumResponse| vec![a.error_code]
+            )
+        }
+        ApiKey::UnregisterBroker => {
+            handle!(
+                request,
+                context,
+                body,
+                unregister_broker,
+                |a: &m::UnregisterBrokerResponse| vec![a.error_code]
+            )
+        }
+        ApiKey::AddRaftVoter => {
+            handle!(
+                request,
+                context,
+                body,
+                add_raft_voter,
+                |a: &m::AddRaftVoterResponse| vec![a.error_code]
+            )
+        }
+        ApiKey::RemoveRaftVoter => {
+            handle!(
+                request,
+                context,
+                body,
+                remove_raft_voter,
+                |a: &m::RemoveRaftVoterResponse| vec![a.error_code]
+            )
+        }
         ApiKey::DescribeTopicPartitions => {
             handle!(
                 request,

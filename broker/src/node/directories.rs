@@ -52,6 +52,9 @@ struct NodeFile {
     shards: u32,
     /// Shards below this number have started once: their folders hold a whole store.
     formatted: u32,
+    /// The node has taken part in a quorum of several, and may have voted: it does not start without that log.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    member: bool,
 }
 
 /// Data directories that were looked at, and are fit.
@@ -202,6 +205,7 @@ impl Inspected {
                     directories: directories.clone(),
                     shards: self.shards,
                     formatted: 0,
+                    member: false,
                 };
                 directories.iter().map(file).collect()
             }
@@ -258,6 +262,43 @@ impl Directories {
     /// Whether any shard has ever served: then the quorum's state must be there.
     pub fn has_served(&self) -> bool {
         self.files[0].formatted > 0
+    }
+
+    /// Whether the node has taken part in a quorum of several.
+    pub fn is_member(&self) -> bool {
+        self.files[0].member
+    }
+
+    /// Records that the node takes part in a quorum of several.
+    ///
+    /// # Errors
+    /// [`DirectoryError`] if it cannot be written.
+    pub fn mark_member(&mut self) -> Result<(), DirectoryError> {
+        if self.is_member() {
+            return Ok(());
+        }
+        for file in &mut self.files {
+            file.member = true;
+        }
+        self.write()
+    }
+
+    /// The cluster that a node of several is of: a directory that has never served takes its id, any other has it already,
+    /// or the other one is given back.
+    ///
+    /// # Errors
+    /// [`DirectoryError`] if it cannot be written.
+    pub fn adopt_cluster(&mut self, cluster_id: Uuid) -> Result<Result<(), Uuid>, DirectoryError> {
+        if self.cluster_id() == cluster_id {
+            return Ok(Ok(()));
+        }
+        if self.has_served() {
+            return Ok(Err(self.cluster_id()));
+        }
+        for file in &mut self.files {
+            file.cluster_id = cluster_id;
+        }
+        self.write().map(Ok)
     }
 
     /// Records that every shard has started: from now on their folders are never formatted again.
@@ -426,9 +467,16 @@ fn check_formatted(
         ));
     }
     if first.formatted > 0 && !paths[0].join(QUORUM_FILE).exists() {
+        let lost = match first.member {
+            true => format!(
+                "; if it is lost, empty the data directory, start the node, and let `strandctl cluster replace {node_id}` \
+                 admit it"
+            ),
+            false => String::new(),
+        };
         return Err(refuse(
             &paths[0],
-            "it holds shards, but quorum.redb is gone: restore that file",
+            &format!("it holds shards, but quorum.redb is gone: restore that file{lost}"),
         ));
     }
     match shards_asked {

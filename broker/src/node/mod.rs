@@ -1,6 +1,7 @@
 //! A node: its data directories, its shards, and the order in which they start and stop.
 
 pub mod assemble;
+mod cluster;
 pub mod connections;
 pub mod context;
 pub mod directories;

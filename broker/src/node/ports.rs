@@ -33,5 +33,13 @@ pub fn taken(config: &BrokerConfig) -> Vec<String> {
             "HTTP cannot listen on {address}: {error}; choose another port by --http-port, or set strandline.http.enable=false"
         ));
     }
+    if let Some(controller) = &config.controller
+        && let Err(error) = check_can_listen(controller.bind)
+    {
+        taken.push(format!(
+            "the controller cannot listen on {}: {error}; free that port, or name another one in 'controller.quorum.voters'",
+            controller.bind
+        ));
+    }
     taken
 }

@@ -38,6 +38,17 @@ pub(super) fn stop_on_signal<R: Runtime>(
     })
 }
 
+/// Completes at the first signal: for a node that has nothing to close yet.
+pub(super) async fn interrupted() {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
+        // They end the process as they did before.
+        return std::future::pending().await;
+    };
+    let name = next(&mut terminate, &mut interrupt).await;
+    tracing::info!("{name}: stopping");
+}
+
 async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
     tokio::select! {
         _ = terminate.recv() => "SIGTERM",

@@ -15,12 +15,14 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::assemble::{Layout, ShardLayout, assemble, is_of_cluster};
+use super::cluster::{self, ClusterError};
 use super::context::ShardContext;
 use super::directories::{Directories, DirectoryError, Inspected};
 use super::{large_blocks, panics, ports, ready, signals};
+use crate::config::controller::ControllerConfig;
 use crate::config::{BrokerConfig, ConfigError};
 use crate::control::client::ControlClient;
-use crate::control::quorum::{QuorumError, SingleQuorum};
+use crate::control::quorum::{Quorum, QuorumError, SingleQuorum};
 use crate::control::run::NodeFailure;
 use crate::control::store::{Database, StoreError, ThreadedStore};
 use crate::http::{self, HttpError};
@@ -35,6 +37,9 @@ pub enum StartError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The cluster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A data directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
@@ -99,7 +104,7 @@ pub fn run(config: BrokerConfig, directories: Inspected) -> Result<(), StartErro
         return Err(StartError::Ports(taken));
     }
     directories.check_writable()?;
-    let directories = directories.open()?;
+    let mut directories = directories.open()?;
     let _locks = directories.locks();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -110,8 +115,37 @@ pub fn run(config: BrokerConfig, directories: Inspected) -> Result<(), StartErro
     );
     let (database, image) = open_quorum(&directories)?;
     let config = Arc::new(config);
-    let store = ThreadedStore::start(database)?;
-    tokio_runtime::run_control(|runtime| run_control(runtime, config, directories, store, image))?
+    match config.controller.clone() {
+        None if database.is_raft().map_err(ClusterError::from)? || directories.is_member() => {
+            Err(ClusterError::NoVoters.into())
+        }
+        None => {
+            let quorum = SingleQuorum::new(ThreadedStore::start(database)?, image, SNAPSHOT_BYTES_MIN);
+            tokio_runtime::run_control(|runtime| run_control(runtime, config, directories, quorum))?
+        }
+        Some(controller) => {
+            cluster::prepare(&database, &mut directories, &controller, &config)?;
+            let store = ThreadedStore::start(database)?;
+            tokio_runtime::run_control(|runtime| run_member(runtime, config, controller, directories, store))?
+        }
+    }
+}
+
+async fn run_member(
+    runtime: TokioRuntime,
+    config: Arc<BrokerConfig>,
+    controller: ControllerConfig,
+    mut directories: Directories,
+    store: ThreadedStore,
+) -> Result<(), StartError> {
+    let joined = cluster::join(runtime.clone(), store, &config, &controller, &mut directories).await?;
+    let Some(quorum) = joined else {
+        return Ok(());
+    };
+    let member = quorum.0.clone();
+    let result = run_control(runtime, config, directories, quorum).await;
+    member.stop().await;
+    result
 }
 
 fn open_quorum(directories: &Directories) -> Result<(Database, ClusterImage), StartError> {
@@ -123,7 +157,9 @@ fn open_quorum(directories: &Directories) -> Result<(Database, ClusterImage), St
     let database = Database::open(&path).map_err(failed)?;
     let image = database.load().map_err(failed)?;
     let expected = directories.cluster_id();
+    // A node of several that has never served takes the id of the cluster that it joins.
     if let Some(stored) = image.cluster_id()
+        && (directories.has_served() || !directories.is_member())
         && !is_of_cluster(&image, expected)
     {
         return Err(StartError::OtherCluster {
@@ -139,13 +175,11 @@ async fn run_control(
     runtime: TokioRuntime,
     config: Arc<BrokerConfig>,
     directories: Directories,
-    store: ThreadedStore,
-    image: ClusterImage,
+    quorum: impl Quorum,
 ) -> Result<(), StartError> {
     // Held until every shard has ended.
     let _locks = directories.locks();
     let layout = layout(&config, directories)?;
-    let quorum = SingleQuorum::new(store, image, SNAPSHOT_BYTES_MIN);
     let node = assemble(runtime.clone(), quorum, config.clone(), layout).await?;
     let http = http::Server::bind(&config, &node.handles, node.images, node.connections).await?;
     let address = http.as_ref().map(http::Server::address);

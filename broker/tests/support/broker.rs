@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -22,6 +22,8 @@ pub struct Broker {
     processor: Option<String>,
     child: Option<Child>,
     addresses: Vec<SocketAddr>,
+    /// Of a process that is not ready yet; tests share brokers among threads.
+    lines: Mutex<Option<mpsc::Receiver<String>>>,
     ready_line: String,
 }
 
@@ -63,23 +65,33 @@ impl Broker {
         Self::start_where(arguments, Some(first.to_owned()))
     }
 
+    /// A node that does not run yet, with a directory of its own.
+    pub fn prepare(arguments: &[&str]) -> Self {
+        Self::prepare_where(arguments, None)
+    }
+
     fn start_where(arguments: &[&str], processor: Option<String>) -> Self {
+        let mut broker = Self::prepare_where(arguments, processor);
+        broker.launch();
+        broker
+    }
+
+    fn prepare_where(arguments: &[&str], processor: Option<String>) -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let arguments = SMALL
             .iter()
             .chain(arguments)
             .map(|argument| (*argument).to_owned())
             .collect();
-        let mut broker = Self {
+        Self {
             directory,
             arguments,
             processor,
             child: None,
             addresses: Vec::new(),
+            lines: Mutex::default(),
             ready_line: String::new(),
-        };
-        broker.launch();
-        broker
+        }
     }
 
     /// Another value of a key, from the next launch on.
@@ -89,6 +101,12 @@ impl Broker {
 
     /// Starts the process and waits for its ready line.
     pub fn launch(&mut self) {
+        self.spawn();
+        self.wait_until_ready();
+    }
+
+    /// Starts the process.
+    pub fn spawn(&mut self) {
         assert!(self.child.is_none(), "the broker runs already");
         let log = std::fs::OpenOptions::new()
             .create(true)
@@ -120,6 +138,13 @@ impl Broker {
                 let _ = sender.send(line);
             }
         });
+        self.lines = Mutex::new(Some(lines));
+    }
+
+    /// Waits for the ready line of a process that was started.
+    pub fn wait_until_ready(&mut self) {
+        let lines = self.lines.get_mut().unwrap().take();
+        let lines = lines.expect("the broker was started");
         let end = Instant::now() + READY_MAX;
         loop {
             match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -219,6 +244,19 @@ impl Broker {
         let status = child.wait().unwrap();
         self.child = None;
         status
+    }
+
+    /// Whether it was started, and neither killed nor stopped.
+    pub fn runs(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Starts it, which it refuses: its exit code, and the last line it logs.
+    pub fn refused(&mut self) -> (Option<i32>, String) {
+        self.spawn();
+        let status = self.child.take().expect("it was started").wait().unwrap();
+        let log = self.log();
+        (status.code(), log.lines().last().unwrap_or_default().to_owned())
     }
 
     /// Whether the process still runs.

@@ -112,11 +112,11 @@ api_table! {
     AlterClientQuotas = 49, flexible from 1, serves [nothing];
     DescribeUserScramCredentials = 50, flexible from 0, serves [nothing];
     AlterUserScramCredentials = 51, flexible from 0, serves [nothing];
-    DescribeQuorum = 55, flexible from 0, serves [nothing];
+    DescribeQuorum = 55, flexible from 0, serves [0..=2];
     UpdateFeatures = 57, flexible from 0, serves [nothing];
     DescribeCluster = 60, flexible from 0, serves [0..=2];
     DescribeProducers = 61, flexible from 0, serves [nothing];
-    UnregisterBroker = 64, flexible from 0, serves [nothing];
+    UnregisterBroker = 64, flexible from 0, serves [0..=0];
     DescribeTransactions = 65, flexible from 0, serves [nothing];
     ListTransactions = 66, flexible from 0, serves [nothing];
     ConsumerGroupHeartbeat = 68, flexible from 0, serves [0..=1];
@@ -129,8 +129,8 @@ api_table! {
     ShareGroupDescribe = 77, flexible from 0, serves [nothing];
     ShareFetch = 78, flexible from 0, serves [nothing];
     ShareAcknowledge = 79, flexible from 0, serves [nothing];
-    AddRaftVoter = 80, flexible from 0, serves [nothing];
-    RemoveRaftVoter = 81, flexible from 0, serves [nothing];
+    AddRaftVoter = 80, flexible from 0, serves [0..=0];
+    RemoveRaftVoter = 81, flexible from 0, serves [0..=0];
     InitializeShareGroupState = 83, flexible from 0, serves [nothing];
     ReadShareGroupState = 84, flexible from 0, serves [nothing];
     WriteShareGroupState = 85, flexible from 0, serves [nothing];

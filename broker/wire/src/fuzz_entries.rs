@@ -114,6 +114,10 @@ decode_any! {
     CreatePartitions: CreatePartitionsRequest, CreatePartitionsResponse;
     IncrementalAlterConfigs: IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     DescribeCluster: DescribeClusterRequest, DescribeClusterResponse;
+    DescribeQuorum: DescribeQuorumRequest, DescribeQuorumResponse;
+    UnregisterBroker: UnregisterBrokerRequest, UnregisterBrokerResponse;
+    AddRaftVoter: AddRaftVoterRequest, AddRaftVoterResponse;
+    RemoveRaftVoter: RemoveRaftVoterRequest, RemoveRaftVoterResponse;
     ListConfigResources: ListConfigResourcesRequest, ListConfigResourcesResponse;
     DescribeTopicPartitions: DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
     OffsetCommit: OffsetCommitRequest, OffsetCommitResponse;

@@ -358,11 +358,27 @@ pub enum BrokerConfigCommand {
     },
 }
 
+/// A node of the cluster.
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// Its `node.id`
+    #[arg(value_name = "ID", value_parser = clap::value_parser!(i32).range(0..=2_147_482))]
+    pub node: i32,
+}
+
 /// `strandctl cluster ...`
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
     /// Show brokers, controller, and how partitions are spread
     Describe,
+    /// Show the nodes that keep the cluster's metadata, and how far each is
+    Status,
+    /// Let a node vote that learns from the others
+    Add(NodeArgs),
+    /// Forget a node that is lost with its disks, and let the one that takes its place vote
+    Replace(NodeArgs),
+    /// Let a node neither vote nor learn any more
+    Remove(NodeArgs),
 }
 
 /// `strandctl log ...`

@@ -103,6 +103,14 @@ pub fn run(cli: &Cli) -> Result<(), Failure> {
             commands::group::reset::reset(&config, arguments, &mut output)
         }
         Command::Cluster(ClusterCommand::Describe) => commands::cluster::describe(&config, &mut output),
+        Command::Cluster(ClusterCommand::Status) => commands::quorum::status(&config, &mut output),
+        Command::Cluster(ClusterCommand::Add(of)) => commands::quorum::add(&config, of.node, &mut output),
+        Command::Cluster(ClusterCommand::Replace(of)) => {
+            commands::quorum::replace(&config, of.node, &mut output)
+        }
+        Command::Cluster(ClusterCommand::Remove(of)) => {
+            commands::quorum::remove(&config, of.node, &mut output)
+        }
         Command::Produce(arguments) => commands::produce::run(config, arguments, &mut output),
         Command::Consume(arguments) => commands::consume::run(&config, arguments, &mut output),
         Command::Log(LogCommand::Dump(arguments)) => commands::log_dump::run(arguments, &mut output),

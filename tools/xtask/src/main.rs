@@ -1,8 +1,9 @@
-//! Checks and chores of the project: `cargo xtask tidy | docs | mutations | soak`.
+//! Checks and chores of the project: `cargo xtask tidy | docs | cluster | mutations | soak`.
 //!
 //! Every check prints what it looked at and fails with one line a finding; nothing here reaches the network
 //! or changes a tracked file, except that `docs` writes the generated pages.
 
+mod cluster;
 mod docs;
 mod mutations;
 mod patch;
@@ -17,6 +18,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
   tidy                  rules that no compiler checks: dependency arrows, forbidden names, lengths, unsafe, paths
   docs [--check]        writes the pages of docs/ that are made from code, or says which are out of date
+  cluster [--nodes N] [--shards N] [--dir DIR] [--set KEY=VALUE]... [--release]
+                        starts a cluster on this machine and prints its addresses; Ctrl-C stops it
   mutations [NAME]... | --slice I/N
                         applies each tools/mutations/*.patch to a copy of the tree; its test must fail
   soak [images|kills|fuzz|mutate]... [--images N] [--kills N] [--fuzz-copies N] [--seed N] [--again]
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["docs"] => docs::run(false),
         ["docs", "--check"] => docs::run(true),
+        ["cluster", words @ ..] => cluster::run(words),
         ["mutations", words @ ..] => mutations::run(words),
         ["soak", options @ ..] => soak::run(options),
         _ => {

@@ -18,7 +18,10 @@ pub enum ApplyError {
     #[error("the cluster is not initialized yet")]
     ClusterNotInitialized,
     /// Two live directories claim one node id.
-    #[error("node {node} is registered with another data directory ({registered})")]
+    #[error(
+        "node {node} is registered with another data directory ({registered}): if that one is lost, \
+         `strandctl cluster replace {node}` forgets it"
+    )]
     DuplicateNode {
         /// The id.
         node: NodeId,

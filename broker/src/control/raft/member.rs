@@ -126,6 +126,7 @@ impl<R: Runtime> Member<R> {
             voter,
             cluster_id: known.unwrap_or_default().into(),
             resolve,
+            said: RefCell::default(),
         });
         let log = RaftLog::new(store.clone());
         let config = Arc::new(config(&options).map_err(MemberError::Log)?);

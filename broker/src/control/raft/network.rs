@@ -53,11 +53,7 @@ fn network(error: AnyError) -> CallFailed {
 fn failed(error: CallError) -> CallFailed {
     let any = AnyError::error(&error);
     match error {
-        CallError::Unreachable(_) => RPCError::Unreachable(Unreachable::new(&any)),
-        CallError::Refused(text) => {
-            tracing::warn!("{text}");
-            RPCError::Unreachable(Unreachable::new(&any))
-        }
+        CallError::Unreachable(_) | CallError::Refused(_) => RPCError::Unreachable(Unreachable::new(&any)),
         CallError::Lost(_) => network(any),
     }
 }

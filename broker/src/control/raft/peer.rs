@@ -1,6 +1,7 @@
 //! The asking side: one connection to one controller, one request at a time.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ use super::wire::{Request, Response, Wire, WireError};
 /// Names of hosts to addresses, without holding the thread up; an error is worth another try.
 pub type Resolve = Rc<dyn Fn(&str) -> Result<IpAddr, String>>;
 
+/// Texts that are remembered as said.
+const SAID_MAX: usize = 64;
+
 /// What every connection of a node shares.
 pub struct Calls<R> {
     /// Clock, timers and sockets.
@@ -28,9 +32,24 @@ pub struct Calls<R> {
     pub cluster_id: Cell<Uuid>,
     /// The system's resolver.
     pub resolve: Resolve,
+    /// What was said already: a refusal comes again with every try.
+    pub said: RefCell<BTreeSet<String>>,
 }
 
 impl<R> Calls<R> {
+    /// Warns, unless the same was said not long ago.
+    pub fn warn_once(&self, text: String) {
+        let mut said = self.said.borrow_mut();
+        if said.contains(&text) {
+            return;
+        }
+        tracing::warn!("{text}");
+        if said.len() >= SAID_MAX {
+            said.clear();
+        }
+        said.insert(text);
+    }
+
     /// Who this node is, to others.
     pub fn identity(&self) -> ControllerIdentity {
         ControllerIdentity {
@@ -112,7 +131,10 @@ impl<R: Runtime> Peer<R> {
                 );
                 Err(match error {
                     _ if asked.get() => CallError::Lost(text),
-                    WireError::Hello(_) => CallError::Refused(text),
+                    WireError::Hello(_) => {
+                        self.calls.warn_once(text.clone());
+                        CallError::Refused(text)
+                    }
                     _ => CallError::Unreachable(text),
                 })
             }

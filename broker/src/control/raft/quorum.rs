@@ -10,7 +10,7 @@ use strandline_core::sessions::ShardHeartbeat;
 use strandline_runtime::Runtime;
 
 use super::member::{COMMIT_TIMEOUT, Member};
-use super::membership::Change;
+use super::membership::{Change, Status};
 use super::peer::{CallError, Peer};
 use super::runtime::{Seam, within};
 use super::types::{Batch, VoterAddress, VoterId};
@@ -24,17 +24,6 @@ const LEADER_PAUSE: Duration = Duration::from_millis(50);
 pub struct RaftQuorum<R: Runtime>(pub Rc<Member<R>>);
 
 impl<R: Runtime> RaftQuorum<R> {
-    /// Changes who votes and who learns, through the leader.
-    ///
-    /// # Errors
-    /// [`QuorumError`], refusals included.
-    pub async fn change(&self, change: Change) -> Result<(), QuorumError> {
-        match self.at_leader(Request::Change(change)).await? {
-            Response::Done => Ok(()),
-            other => Err(failed(other)),
-        }
-    }
-
     /// Has a request answered by the leader, as soon as there is one. It is asked again only where it is certain that
     /// nothing was done.
     async fn at_leader(&self, request: Request) -> Result<Response, QuorumError> {
@@ -54,6 +43,8 @@ impl<R: Runtime> RaftQuorum<R> {
                     }
                     Some((leader, address)) => {
                         let left = deadline.since(member.calls.runtime.now());
+                        // Anew each time: on a connection that was kept, nobody could tell a leader that died before the request
+                        // from one that died after it.
                         let calls = member.calls.clone();
                         let mut peer = Peer::new(calls, leader.node, leader.directory, address);
                         match peer.call(&request, &[], left).await {
@@ -78,6 +69,7 @@ fn copy(request: &Request) -> Request {
         Request::Commit(batch) => Request::Commit(batch.clone()),
         Request::Heartbeat(shards) => Request::Heartbeat(shards.clone()),
         Request::Change(change) => Request::Change(change.clone()),
+        Request::Status => Request::Status,
         other => unreachable!("{other:?} is not for the leader alone"),
     }
 }
@@ -126,6 +118,20 @@ impl<R: Runtime> Quorum for RaftQuorum<R> {
 
     fn is_alone(&self) -> bool {
         false
+    }
+
+    async fn status(&self) -> Result<Status, QuorumError> {
+        match self.at_leader(Request::Status).await? {
+            Response::Status(status) => Ok(*status),
+            other => Err(failed(other)),
+        }
+    }
+
+    async fn change(&self, change: Change) -> Result<(), QuorumError> {
+        match self.at_leader(Request::Change(change)).await? {
+            Response::Done => Ok(()),
+            other => Err(failed(other)),
+        }
     }
 
     async fn heartbeat(&self, shards: Vec<ShardHeartbeat>) -> Result<(), QuorumError> {

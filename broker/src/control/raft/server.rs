@@ -60,7 +60,11 @@ impl<R: Runtime> Member<R> {
         wire.close();
         match ended {
             Ok(()) | Err(WireError::Io(_)) => {}
-            Err(error) => tracing::warn!("{peer}: closed a connection to the controller: {error}"),
+            Err(error) => {
+                let peer = peer.ip();
+                let text = format!("{peer}: closed a connection to the controller: {error}");
+                self.calls.warn_once(text);
+            }
         }
     }
 

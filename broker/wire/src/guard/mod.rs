@@ -9,6 +9,8 @@
 mod admin_responses;
 mod group_requests;
 mod group_responses;
+mod quorum_requests;
+mod quorum_responses;
 mod requests;
 mod responses;
 mod schema;

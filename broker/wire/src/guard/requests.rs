@@ -3,11 +3,11 @@
 
 use kafka_protocol::messages;
 
-use super::group_requests;
 use super::schema::{
     INT8, INT32, STRING, Schema, array_of, bytes, int8, int16, int32, int64, nullable_structure, string,
     structure, uuid,
 };
+use super::{group_requests, quorum_requests};
 use crate::ApiKey;
 
 /// The schema of an API's request, `None` for an API that is not served here.
@@ -30,6 +30,12 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::CreatePartitions => &CREATE_PARTITIONS,
         ApiKey::IncrementalAlterConfigs => &INCREMENTAL_ALTER_CONFIGS,
         ApiKey::DescribeCluster => &DESCRIBE_CLUSTER,
+        ApiKey::DescribeQuorum
+        | ApiKey::UnregisterBroker
+        | ApiKey::AddRaftVoter
+        | ApiKey::RemoveRaftVoter => {
+            return quorum_requests::schema(api);
+        }
         ApiKey::ListConfigResources => &LIST_CONFIG_RESOURCES,
         ApiKey::DescribeTopicPartitions => &DESCRIBE_TOPIC_PARTITIONS,
         _ => return group_requests::schema(api),

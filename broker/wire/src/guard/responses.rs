@@ -3,10 +3,10 @@
 
 use kafka_protocol::messages;
 
-use super::admin_responses;
 use super::schema::{
     INT32, Schema, array_of, bytes, int8, int16, int32, int64, nullable_structure, string, structure, uuid,
 };
+use super::{admin_responses, quorum_responses};
 use crate::ApiKey;
 
 /// The schema of an API's response, `None` for an API that is not served here.
@@ -21,6 +21,12 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::InitProducerId => &INIT_PRODUCER_ID,
         ApiKey::OffsetForLeaderEpoch => &OFFSET_FOR_LEADER_EPOCH,
         ApiKey::DescribeCluster => &DESCRIBE_CLUSTER,
+        ApiKey::DescribeQuorum
+        | ApiKey::UnregisterBroker
+        | ApiKey::AddRaftVoter
+        | ApiKey::RemoveRaftVoter => {
+            return quorum_responses::schema(api);
+        }
         ApiKey::DescribeTopicPartitions => &DESCRIBE_TOPIC_PARTITIONS,
         _ => return admin_responses::schema(api),
     })

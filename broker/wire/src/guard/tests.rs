@@ -160,6 +160,10 @@ for_each_api! {
     CreatePartitions: CreatePartitionsRequest, CreatePartitionsResponse;
     IncrementalAlterConfigs: IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     DescribeCluster: DescribeClusterRequest, DescribeClusterResponse;
+    DescribeQuorum: DescribeQuorumRequest, DescribeQuorumResponse;
+    UnregisterBroker: UnregisterBrokerRequest, UnregisterBrokerResponse;
+    AddRaftVoter: AddRaftVoterRequest, AddRaftVoterResponse;
+    RemoveRaftVoter: RemoveRaftVoterRequest, RemoveRaftVoterResponse;
     ListConfigResources: ListConfigResourcesRequest, ListConfigResourcesResponse;
     DescribeTopicPartitions: DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
     OffsetCommit: OffsetCommitRequest, OffsetCommitResponse;

@@ -58,6 +58,7 @@ const KAFKA: &[(i16, &str, i16, i16)] = &[
     (57, "UpdateFeatures", 0, 2),
     (60, "DescribeCluster", 0, 2),
     (61, "DescribeProducers", 0, 0),
+    (64, "UnregisterBroker", 0, 0),
     (65, "DescribeTransactions", 0, 0),
     (66, "ListTransactions", 0, 2),
     (68, "ConsumerGroupHeartbeat", 0, 1),
@@ -68,6 +69,8 @@ const KAFKA: &[(i16, &str, i16, i16)] = &[
     (77, "ShareGroupDescribe", 1, 1),
     (78, "ShareFetch", 1, 2),
     (79, "ShareAcknowledge", 1, 2),
+    (80, "AddRaftVoter", 0, 1),
+    (81, "RemoveRaftVoter", 0, 0),
     (88, "StreamsGroupHeartbeat", 0, 0),
     (89, "StreamsGroupDescribe", 0, 0),
     (90, "DescribeShareGroupOffsets", 0, 1),
@@ -76,8 +79,15 @@ const KAFKA: &[(i16, &str, i16, i16)] = &[
 ];
 
 /// Served, but in another range than Kafka's: key, our range, why.
-const DIFFERENCES: &[(i16, i16, i16, &str)] =
-    &[(10, 0, 5, "version 6 adds share groups, which are not served")];
+const DIFFERENCES: &[(i16, i16, i16, &str)] = &[
+    (10, 0, 5, "version 6 adds share groups, which are not served"),
+    (
+        80,
+        0,
+        0,
+        "version 1 asks to be answered before the voters know, which is not done",
+    ),
+];
 
 /// Not served yet: the first key and the last, why. An API that joins must leave this table.
 const NOT_SERVED: &[(&[i16], &str)] = &[
@@ -86,7 +96,7 @@ const NOT_SERVED: &[(&[i16], &str)] = &[
         &[17, 36, 29, 30, 31, 38, 39, 40, 41, 50, 51],
         "authentication and authorization",
     ),
-    (&[34, 43, 45, 46, 55, 57], "the cluster: more than one node"),
+    (&[34, 43, 45, 46, 57], "the cluster: replication"),
     (&[48, 49], "client quotas"),
     (&[76, 77, 78, 79, 90, 91, 92], "share groups"),
     (&[88, 89], "streams groups"),

@@ -17,6 +17,7 @@ pub mod offsets;
 pub mod partitioner;
 pub mod partitions;
 pub mod produce;
+pub mod quorum;
 mod retry;
 mod versions;
 

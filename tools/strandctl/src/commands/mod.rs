@@ -8,6 +8,7 @@ pub mod group;
 pub mod log_dump;
 pub mod log_export;
 pub mod produce;
+pub mod quorum;
 pub mod topic;
 pub mod topic_describe;
 pub mod topic_partitions;

@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("storage/src/disk/glommio", &["glommio"]),
     // Declares the module of that name.
     ("storage/src/disk/mod", &["glommio"]),
-    // The resolver of the system, at start only.
+    // The resolver of the system: at the start, and on threads of its own.
     ("broker/src/config/hosts", &["std::net"]),
     // The control thread's HTTP endpoint, which no simulated node opens.
     ("broker/src/http/server", &["tokio::net", "tokio::time"]),

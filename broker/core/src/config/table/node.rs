@@ -2,12 +2,11 @@
 
 use super::super::key::{Check, Effect, Key, Kind};
 
-const ALONE: Effect = Effect::Without("a node runs alone in this version");
+const OWN_PACE: Effect = Effect::Without("the quorum paces itself by controller.quorum.election.timeout.ms");
 const QUOTAS: Effect = Effect::Without("quotas are not served yet");
 
 pub(super) const KEYS: &[Key] = &[
     Key::broker("broker.heartbeat.interval.ms", Kind::Int, Some("2000"))
-        .effect(ALONE)
         .doc("How often a node tells the quorum's leader that it lives."),
     Key::broker("broker.id", Kind::Int, Some("-1"))
         .effect(Effect::Partly(
@@ -19,14 +18,15 @@ pub(super) const KEYS: &[Key] = &[
              it, `node-` and the node's id.",
     ),
     Key::broker("broker.session.timeout.ms", Kind::Int, Some("9000"))
-        .effect(ALONE)
         .doc("How long a node may be silent before it is taken for dead."),
     Key::broker("controlled.shutdown.enable", Kind::Boolean, Some("true"))
-        .effect(ALONE)
+        .effect(Effect::Without(
+            "a node of several always hands over, and waits at most 5 s for it",
+        ))
         .doc("Whether a node hands its leaderships over before it stops."),
     Key::broker("controller.listener.names", Kind::List, Some("CONTROLLER"))
         .effect(Effect::Partly(
-            "these listeners stay closed, since a node runs alone",
+            "those of a node that is alone stay closed, the others carry the protocol of our own controllers",
         ))
         .doc("The names, among `listeners`, of those that controllers use."),
     Key::broker(
@@ -35,7 +35,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("2000"),
     )
     .at_least(0)
-    .effect(ALONE)
+    .effect(OWN_PACE)
     .internal()
     .doc("Metadata changes slower than this are logged."),
     Key::broker(
@@ -44,18 +44,18 @@ pub(super) const KEYS: &[Key] = &[
         Some("60000"),
     )
     .at_least(100)
-    .effect(ALONE)
+    .effect(OWN_PACE)
     .internal()
     .doc("How often figures of the controller are logged."),
     Key::broker("controller.quorum.append.linger.ms", Kind::Int, Some("25"))
         .at_least(0)
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("How long the quorum's leader gathers changes before it writes them."),
     Key::broker("controller.quorum.auto.join.enable", Kind::Boolean, Some("false"))
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("Whether a new controller joins the voters by itself."),
     Key::broker("controller.quorum.bootstrap.servers", Kind::List, Some(""))
-        .effect(Effect::Partly("only this node may be named"))
+        .effect(Effect::Without("the voters are named by controller.quorum.voters"))
         .doc("Where to find the quorum."),
     Key::broker(
         "controller.quorum.election.backoff.max.ms",
@@ -63,27 +63,28 @@ pub(super) const KEYS: &[Key] = &[
         Some("1000"),
     )
     .at_least(0)
-    .effect(ALONE)
+    .effect(OWN_PACE)
     .doc("The longest pause between two elections."),
     Key::broker("controller.quorum.election.timeout.ms", Kind::Int, Some("1000"))
         .at_least(0)
-        .effect(ALONE)
-        .doc("How long an election may take."),
+        .doc("How long nobody stands for election after the last word of a leader, and up to as long again."),
     Key::broker("controller.quorum.fetch.timeout.ms", Kind::Int, Some("2000"))
         .at_least(0)
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("How long a voter does without its leader before it calls an election."),
     Key::broker("controller.quorum.request.timeout.ms", Kind::Int, Some("2000"))
         .at_least(0)
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("How long a request of the quorum may take."),
     Key::broker("controller.quorum.retry.backoff.ms", Kind::Int, Some("20"))
         .at_least(0)
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("The pause before a request of the quorum is sent again."),
     Key::broker("controller.quorum.voters", Kind::List, Some(""))
-        .effect(Effect::Partly("only this node may be named"))
-        .doc("The voters of the quorum, as id@host:port."),
+        .doc(
+            "The voters that found the quorum, as id@host:port; a node's own entry tells where its controller listens. A \
+             quorum that exists knows better. Empty, or with this node only: the node is alone.",
+        ),
     Key::broker("controller.quota.window.num", Kind::Int, Some("11"))
         .at_least(1)
         .effect(QUOTAS)
@@ -93,17 +94,17 @@ pub(super) const KEYS: &[Key] = &[
         .effect(QUOTAS)
         .doc("Length of one sample of the quota on metadata changes."),
     Key::broker("controller.socket.timeout.ms", Kind::Int, Some("30000"))
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("How long a connection to a controller may be silent."),
     Key::broker("initial.broker.registration.timeout.ms", Kind::Int, Some("60000"))
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("How long a node tries to register before it gives up."),
     Key::broker("internal.metadata.delete.delay.millis", Kind::Long, Some("60000"))
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .internal()
         .doc("How long old metadata files stay."),
     Key::broker("internal.metadata.log.segment.bytes", Kind::Int, None)
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .internal()
         .doc("Size of a segment of the metadata log, in tests."),
     Key::broker(
@@ -111,7 +112,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Int,
         Some("8388608"),
     )
-    .effect(ALONE)
+    .effect(OWN_PACE)
     .internal()
     .doc("The largest batch of the metadata log."),
     Key::broker(
@@ -119,7 +120,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Int,
         Some("8388608"),
     )
-    .effect(ALONE)
+    .effect(OWN_PACE)
     .internal()
     .doc("The largest fetch of the metadata log."),
     Key::broker("metadata.log.dir", Kind::String, None)
@@ -133,7 +134,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("20971520"),
     )
     .at_least(1)
-    .effect(ALONE)
+    .effect(OWN_PACE)
     .doc("How much metadata is written between two snapshots."),
     Key::broker(
         "metadata.log.max.snapshot.interval.ms",
@@ -141,24 +142,24 @@ pub(super) const KEYS: &[Key] = &[
         Some("3600000"),
     )
     .at_least(0)
-    .effect(ALONE)
+    .effect(OWN_PACE)
     .doc("The longest time between two snapshots of the metadata."),
     Key::broker("metadata.log.segment.bytes", Kind::Int, Some("1073741824"))
         .at_least(8_388_608)
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("Size of a segment of the metadata log."),
     Key::broker("metadata.log.segment.ms", Kind::Long, Some("604800000"))
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("Age at which a segment of the metadata log is closed."),
     Key::broker("metadata.max.idle.interval.ms", Kind::Int, Some("500"))
         .at_least(0)
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("How often an idle quorum writes a record to show that it lives."),
     Key::broker("metadata.max.retention.bytes", Kind::Long, Some("104857600"))
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("How much old metadata is kept."),
     Key::broker("metadata.max.retention.ms", Kind::Long, Some("604800000"))
-        .effect(ALONE)
+        .effect(OWN_PACE)
         .doc("For how long old metadata is kept."),
     Key::broker("node.id", Kind::Int, Some("1"))
         .at_least(0)
@@ -173,7 +174,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("9223372036854775807"),
     )
     .at_least(0)
-    .effect(ALONE)
+    .effect(OWN_PACE)
     .internal()
     .doc("How long a start may take."),
     Key::broker("unstable.api.versions.enable", Kind::Boolean, Some("false"))
