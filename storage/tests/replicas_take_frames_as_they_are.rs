@@ -120,7 +120,7 @@ fn a_follower_has_its_leaders_bytes_epochs_and_producers_also_after_a_power_cut(
 #[test]
 fn what_does_not_follow_is_refused_and_changes_nothing() {
     let simulation = Simulation::new(1);
-    let runtime = simulation.runtime("node");
+    let (runtime, elsewhere) = (simulation.runtime("node"), simulation.runtime("other"));
     simulation.run_until(async move {
         let (store, _) = new_store(&runtime).await;
         let log = lead(&store).await;
@@ -130,7 +130,7 @@ fn what_does_not_follow_is_refused_and_changes_nothing() {
             matches!(other.append_frame(&sent[0]), Err(FrameError::Invalid(_))),
             "a frame of another partition"
         );
-        let (copy, _) = new_store(&runtime.of_host("other")).await;
+        let (copy, _) = new_store(&elsewhere).await;
         let replica = copy.create_log(id(1, 0), LogSettings::default()).unwrap();
         assert!(matches!(
             replica.append_frame(&sent[1]),
@@ -159,7 +159,7 @@ fn what_does_not_follow_is_refused_and_changes_nothing() {
 #[test]
 fn a_frame_behind_another_history_is_refused() {
     let simulation = Simulation::new(2);
-    let runtime = simulation.runtime("node");
+    let (runtime, elsewhere) = (simulation.runtime("node"), simulation.runtime("other"));
     simulation.run_until(async move {
         let (store, _) = new_store(&runtime).await;
         let log = store.create_log(id(1, 0), LogSettings::default()).unwrap();
@@ -167,7 +167,7 @@ fn a_frame_behind_another_history_is_refused() {
         put(&log, b"one").await;
         put(&log, b"two").await;
         let sent = frames(&log, 0).await;
-        let (copy, _) = new_store(&runtime.of_host("other")).await;
+        let (copy, _) = new_store(&elsewhere).await;
         let replica = copy.create_log(id(1, 0), LogSettings::default()).unwrap();
         replica.begin_epoch(1).await.unwrap();
         put(&replica, b"other").await;
