@@ -121,8 +121,7 @@ pub fn check_value(key: &Key, value: &str) -> Result<(), String> {
                 Check::Fraction(least, most) if !(least..=most).contains(&number) => {
                     invalid(format!("it must be from {least} to {most}"))
                 }
-                // Not a number is not at least anything.
-                Check::AtLeast(least) if !(number >= least as f64) => {
+                Check::AtLeast(least) if number.is_nan() || number < least as f64 => {
                     invalid(format!("it must be at least {least}"))
                 }
                 _ => Ok(()),
