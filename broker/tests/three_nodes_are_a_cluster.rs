@@ -1,5 +1,7 @@
 //! Three processes are one cluster: each is a broker of its own partitions, the metadata is everyone's and outlives any node.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::BTreeSet;
