@@ -232,7 +232,8 @@ mod tests {
 
     #[test]
     fn advertised_rows_are_the_served_apis() {
-        assert_eq!(ADVERTISED.len(), 31);
+        let served = ApiKey::ALL.iter().filter(|api| supported_versions(**api).is_some());
+        assert_eq!(ADVERTISED.len(), served.count());
         for row in ADVERTISED {
             assert_eq!(
                 supported_versions(row.api),
