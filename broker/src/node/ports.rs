@@ -1,11 +1,29 @@
 //! Whether the node's ports are free: looked at before anything is written for it.
 
+use std::thread;
+use std::time::Duration;
+
 use strandline_runtime::{SocketAddr, check_can_listen};
 
 use crate::config::BrokerConfig;
 
-/// One line for each address of the node that cannot be listened on now.
+/// How often, and how long in between, ports are looked at: the system lets go of the sockets in a killed process's rings only some
+/// moments after the process is gone.
+const LOOKS: u32 = 100;
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// One line for each address of the node that cannot be listened on; waits up to two seconds for those that are being released.
 pub fn taken(config: &BrokerConfig) -> Vec<String> {
+    for _ in 1..LOOKS {
+        if taken_now(config).is_empty() {
+            return Vec::new();
+        }
+        thread::sleep(LOOK_PAUSE);
+    }
+    taken_now(config)
+}
+
+fn taken_now(config: &BrokerConfig) -> Vec<String> {
     let mut taken = Vec::new();
     for listener in &config.listeners {
         for shard in 0..config.shards as u16 {

@@ -20,6 +20,7 @@ pub struct Broker {
     arguments: Vec<String>,
     /// The processor that it shall keep to.
     processor: Option<String>,
+    port: u16,
     child: Option<Child>,
     addresses: Vec<SocketAddr>,
     /// Of a process that is not ready yet; tests share brokers among threads.
@@ -87,6 +88,7 @@ impl Broker {
             directory,
             arguments,
             processor,
+            port: 0,
             child: None,
             addresses: Vec::new(),
             lines: Mutex::default(),
@@ -97,6 +99,11 @@ impl Broker {
     /// Another value of a key, from the next launch on.
     pub fn set(&mut self, setting: &str) {
         self.arguments.extend(["--set".to_owned(), setting.to_owned()]);
+    }
+
+    /// Launches return to the port that a node of one shard has now.
+    pub fn keep_port(&mut self) {
+        self.port = self.address().port();
     }
 
     /// Starts the process and waits for its ready line.
@@ -123,7 +130,7 @@ impl Broker {
             }
         };
         let mut child = command
-            .args(["--port", "0", "--http-port", "0", "--data-dir"])
+            .args(["--port", &self.port.to_string(), "--http-port", "0", "--data-dir"])
             .arg(self.data_directory())
             .args(&self.arguments)
             .stdout(Stdio::piped())

@@ -232,7 +232,9 @@ mod tests {
 
     #[test]
     fn advertised_rows_are_the_served_apis() {
-        let served = ApiKey::ALL.iter().filter(|api| supported_versions(**api).is_some());
+        let served = ApiKey::ALL
+            .iter()
+            .filter(|api| supported_versions(**api).is_some());
         assert_eq!(ADVERTISED.len(), served.count());
         for row in ADVERTISED {
             assert_eq!(
