@@ -5,12 +5,12 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
-use clap::Parser;
-use std::net::{Ipv4Addr, SocketAddr};
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use strandline_bench::cli::{Cli, Command, RunArgs};
+use strandline_bench::cli::RunArgs;
 use strandline_bench::exit::Exit;
 use strandline_bench::null_broker::{NullBroker, NullBrokerOptions, Pause};
 use strandline_bench::run::{Finished, run};
@@ -21,37 +21,21 @@ const ONE_BY_ONE: &str = "--partitions 1 --batch 1KiB --window 5";
 
 fn broker(pause: Option<Pause>) -> NullBroker {
     NullBroker::start(&NullBrokerOptions {
-        advertised: None,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 1,
-        journal: None,
         retain_bytes: 0,
         pause,
+        ..support::options()
     })
     .unwrap()
 }
 
 fn args(broker: &NullBroker, output: &tempfile::TempDir, options: &str) -> RunArgs {
     let bootstrap = broker.addresses()[0].to_string();
-    let output = output.path().display().to_string();
-    let all = [
-        "strandline-bench",
-        "run",
-        "--quiet",
-        "-b",
-        &bootstrap,
-        "--output",
-        &output,
-    ];
-    match Cli::parse_from(all.into_iter().chain(options.split_whitespace())).command {
-        Command::Run(args) => *args,
-        _ => unreachable!("the command is run"),
-    }
+    support::run_args(&bootstrap, output.path(), options.split_whitespace())
 }
 
 fn finish(broker: &NullBroker, options: &str) -> Finished {
     let output = tempfile::tempdir().unwrap();
-    run(&args(broker, &output, options), &Arc::new(AtomicBool::new(false))).unwrap()
+    support::finish(broker, output.path(), options)
 }
 
 #[test]

@@ -3,40 +3,22 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use strandline_bench::cli;
 use strandline_bench::exit::Exit;
-use strandline_bench::null_broker::{NullBroker, NullBrokerOptions};
 use strandline_bench::run::{Finished, RunError, run};
 use strandline_bench::workload::Workload;
 
 const RECORDS: u64 = 2_000;
 
-fn broker() -> NullBroker {
-    NullBroker::start(&NullBrokerOptions {
-        advertised: None,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 2,
-        journal: None,
-        retain_bytes: 64 << 20,
-        pause: None,
-    })
-    .unwrap()
-}
-
 fn bench(bootstrap: &str, folder: &Path, options: &[&str]) -> Result<Finished, RunError> {
-    let output = folder.join("run").display().to_string();
-    let mut arguments = vec!["strandline-bench", "run"];
-    arguments.extend(options);
-    arguments.extend(["--quiet", "-b", bootstrap, "--output", &output]);
-    let cli::Command::Run(args) = cli::parse(arguments).unwrap().command else {
-        unreachable!("the command is run")
-    };
+    let args = support::run_args(bootstrap, &folder.join("run"), options.iter().copied());
     run(&args, &Arc::new(AtomicBool::new(false)))
 }
 
@@ -47,7 +29,7 @@ fn by_partition(finished: &Finished) -> Vec<u64> {
 
 #[test]
 fn what_was_captured_comes_again_twice_as_fast() {
-    let broker = broker();
+    let broker = support::brokers(2);
     let bootstrap = broker.addresses()[0].to_string();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("traffic.workload").display().to_string();
@@ -131,7 +113,7 @@ fn what_was_captured_comes_again_twice_as_fast() {
 
 #[test]
 fn a_topic_that_is_missing_or_silent_is_told() {
-    let broker = broker();
+    let broker = support::brokers(2);
     let bootstrap = broker.addresses()[0].to_string();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.workload").display().to_string();

@@ -3,6 +3,8 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -89,11 +91,7 @@ fn secured(with_tls: bool, with_sasl: bool) -> (NullBroker, SocketAddr) {
     let front = listener.local_addr().unwrap();
     let broker = NullBroker::start(&NullBrokerOptions {
         advertised: Some(front),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 1,
-        journal: None,
-        retain_bytes: 64 << 20,
-        pause: None,
+        ..support::options()
     })
     .unwrap();
     let behind = broker.addresses()[0];

@@ -3,30 +3,26 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use clap::Parser;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use strandline_bench::cli::{Cli, Command, RunArgs};
+use strandline_bench::cli::{Cli, Command};
 use strandline_bench::exit::Exit;
 use strandline_bench::null_broker::{JournalOptions, NullBroker, NullBrokerOptions};
 use strandline_bench::run::{Finished, RunError, run};
 
-/// Enough for every record of these tests.
-const RETAIN_BYTES: usize = 64 << 20;
-
 fn broker(brokers: u16, retain_bytes: usize, journal: Option<&Path>) -> NullBroker {
     NullBroker::start(&NullBrokerOptions {
-        advertised: None,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         brokers,
         journal: journal.map(|directory| JournalOptions {
             directory: directory.to_owned(),
             bytes: 0,
         }),
         retain_bytes,
-        pause: None,
+        ..support::options()
     })
     .unwrap()
 }
@@ -36,30 +32,8 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-fn args(broker: &NullBroker, output: &Path, options: &str) -> RunArgs {
-    let bootstrap = broker.addresses()[0].to_string();
-    let output = output.join("run").display().to_string();
-    let all = [
-        "strandline-bench",
-        "run",
-        "--quiet",
-        "-b",
-        &bootstrap,
-        "--output",
-        &output,
-    ];
-    match Cli::parse_from(all.into_iter().chain(options.split_whitespace())).command {
-        Command::Run(args) => *args,
-        _ => unreachable!("the command is run"),
-    }
-}
-
 fn try_run(broker: &NullBroker, options: &str) -> Result<Finished, RunError> {
-    let output = folder();
-    run(
-        &args(broker, output.path(), options),
-        &Arc::new(AtomicBool::new(false)),
-    )
+    support::try_finish(broker, &folder().path().join("run"), options)
 }
 
 fn finish(broker: &NullBroker, options: &str) -> Finished {
@@ -68,7 +42,7 @@ fn finish(broker: &NullBroker, options: &str) -> Finished {
 
 #[test]
 fn half_a_second_of_load_is_counted_read_and_verified() {
-    let broker = broker(3, RETAIN_BYTES, None);
+    let broker = broker(3, support::RETAIN_BYTES, None);
     let finished = finish(
         &broker,
         "--rate 4k --warm-up 250ms --duration 500ms --partitions 7 --producers 2 --record-size 100",
@@ -102,7 +76,7 @@ fn half_a_second_of_load_is_counted_read_and_verified() {
 #[test]
 fn durable_acknowledgements_come_through_the_journal() {
     let output = folder();
-    let broker = broker(1, RETAIN_BYTES, Some(output.path()));
+    let broker = broker(1, support::RETAIN_BYTES, Some(output.path()));
     let finished = finish(&broker, "--rate 1k --warm-up 0 --duration 300ms --partitions 4");
     assert_eq!(finished.report.records.acknowledged, 300);
     assert!(finished.report.verification.unwrap().passed());
@@ -110,7 +84,7 @@ fn durable_acknowledgements_come_through_the_journal() {
 
 #[test]
 fn runs_of_no_record_and_of_one_have_no_nonsense_in_them() {
-    let broker = broker(1, RETAIN_BYTES, None);
+    let broker = broker(1, support::RETAIN_BYTES, None);
     let none = finish(&broker, "--rate 1k --num-records 0 --duration 300ms");
     assert_eq!(none.exit, Exit::Invalid);
     assert!(none.report.verdict.reasons[0].contains("no samples"));
@@ -127,7 +101,7 @@ fn runs_of_no_record_and_of_one_have_no_nonsense_in_them() {
 
 #[test]
 fn numbers_in_the_results_are_finite_and_not_negative() {
-    let broker = broker(1, RETAIN_BYTES, None);
+    let broker = broker(1, support::RETAIN_BYTES, None);
     for options in [
         "--rate 1k --num-records 0 --duration 300ms",
         "--rate 1k --num-records 3",
@@ -162,7 +136,7 @@ fn a_closed_loop_is_read_back_afterwards() {
 
 #[test]
 fn acks_zero_promises_nothing_and_is_timed_to_the_kernel() {
-    let broker = broker(1, RETAIN_BYTES, None);
+    let broker = broker(1, support::RETAIN_BYTES, None);
     let report = finish(&broker, "--acks 0 --rate 1k --num-records 100").report;
     assert_eq!(report.records.acknowledged, 100);
     assert_eq!(report.verification.unwrap().acknowledged, 0);
@@ -207,14 +181,10 @@ fn a_condition_that_holds_exits_99() {
 
 #[test]
 fn the_files_of_a_run_can_be_read_back() {
-    let broker = broker(1, RETAIN_BYTES, None);
+    let broker = broker(1, support::RETAIN_BYTES, None);
     let output = folder();
     let options = "--rate 2k --warm-up 100ms --duration 1200ms";
-    let finished = run(
-        &args(&broker, output.path(), options),
-        &Arc::new(AtomicBool::new(false)),
-    )
-    .unwrap();
+    let finished = support::finish(&broker, &output.path().join("run"), options);
     let folder = finished.folder.path();
     let json: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.join("run.json")).unwrap()).unwrap();

@@ -4,11 +4,12 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use strandline_bench::cli::{self, Command};
 use strandline_bench::exit::Exit;
 use strandline_bench::null_broker::{NullBroker, NullBrokerOptions};
 use strandline_bench::report::RunReport;
@@ -134,11 +135,7 @@ fn report_with(fault: Fault) -> (RunReport, Exit) {
     let address = listener.local_addr().unwrap();
     let broker = NullBroker::start(&NullBrokerOptions {
         advertised: Some(address),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 1,
-        journal: None,
-        retain_bytes: 64 << 20,
-        pause: None,
+        ..support::options()
     })
     .unwrap();
     let proxy = Arc::new(Proxy {
@@ -158,23 +155,9 @@ fn report_with(fault: Fault) -> (RunReport, Exit) {
         }
     });
     let folder = tempfile::tempdir().unwrap();
-    let (output, bootstrap) = (folder.path().display().to_string(), address.to_string());
+    let bootstrap = address.to_string();
     let options = "--rate 1k --num-records 200 --record-size 512 --batch 600 --partitions 1 --idempotent";
-    let all = [
-        "strandline-bench",
-        "run",
-        "--quiet",
-        "-b",
-        &bootstrap,
-        "--output",
-        &output,
-    ];
-    let Command::Run(args) = cli::parse(all.into_iter().chain(options.split_whitespace()))
-        .unwrap()
-        .command
-    else {
-        unreachable!("the command is run")
-    };
+    let args = support::run_args(&bootstrap, folder.path(), options.split_whitespace());
     let finished = run(&args, &Arc::new(AtomicBool::new(false))).unwrap();
     assert_eq!(
         finished.report.records.acknowledged, 200,

@@ -3,54 +3,20 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use strandline_bench::cli::{self, Command};
 use strandline_bench::exit::Exit;
-use strandline_bench::null_broker::{NullBroker, NullBrokerOptions};
 use strandline_bench::report::RunReport;
-use strandline_bench::run::{Finished, run};
-
-fn broker() -> NullBroker {
-    NullBroker::start(&NullBrokerOptions {
-        advertised: None,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 2,
-        journal: None,
-        retain_bytes: 64 << 20,
-        pause: None,
-    })
-    .unwrap()
-}
-
-fn finish(broker: &NullBroker, output: &Path, options: &str) -> Finished {
-    let bootstrap = broker.addresses()[0].to_string();
-    let output = output.display().to_string();
-    let all = [
-        "strandline-bench",
-        "run",
-        "--quiet",
-        "-b",
-        &bootstrap,
-        "--output",
-        &output,
-    ];
-    let Command::Run(args) = cli::parse(all.into_iter().chain(options.split_whitespace()))
-        .unwrap()
-        .command
-    else {
-        unreachable!("the command is run")
-    };
-    run(&args, &Arc::new(AtomicBool::new(false))).unwrap()
-}
+use strandline_bench::run::run;
 
 /// A run whose every record arrived once and in order.
 fn verified(options: &str) -> RunReport {
     let folder = tempfile::tempdir().unwrap();
-    let broker = broker();
-    let finished = finish(&broker, folder.path(), options);
+    let broker = support::brokers(2);
+    let finished = support::finish(&broker, folder.path(), options);
     let report = finished.report;
     assert_eq!(finished.exit, Exit::Ok, "{options}: {:?}", report.verdict);
     let verification = report.verification.clone().unwrap();
@@ -134,7 +100,7 @@ fn what_cannot_be_is_refused() {
         assert!(args.check().unwrap_err().contains(says), "{options:?}");
     }
     let folder = tempfile::tempdir().unwrap();
-    let broker = broker();
+    let broker = support::brokers(2);
     let bootstrap = broker.addresses()[0].to_string();
     let output = folder.path().display().to_string();
     let all = ["strandline-bench", "run", "-b", &bootstrap, "--output", &output];

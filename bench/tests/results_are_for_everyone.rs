@@ -3,17 +3,16 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use strandline_bench::cli::{self, Command as Cli};
 use strandline_bench::limits::{DepthPoint, DurableCommit, Durably, Figure, Limits, Place};
-use strandline_bench::null_broker::{NullBroker, NullBrokerOptions};
 use strandline_bench::report::{
     AgainstLimit, Backlog, Calibration, Event, Floor, GroupFacts, LimitFacts, ReadBack, Recovery, RunReport,
     SCHEMA_VERSION, ScenarioFacts, Stretch, load, write_report,
@@ -21,31 +20,11 @@ use strandline_bench::report::{
 use strandline_bench::run::{Finished, run};
 
 fn finish(output: &Path) -> Finished {
-    let broker = NullBroker::start(&NullBrokerOptions {
-        advertised: None,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 2,
-        journal: None,
-        retain_bytes: 64 << 20,
-        pause: None,
-    })
-    .unwrap();
+    let broker = support::brokers(2);
     let bootstrap = broker.addresses()[0].to_string();
-    let output = output.display().to_string();
-    let mut arguments = vec![
-        "strandline-bench",
-        "run",
-        "--quiet",
-        "-b",
-        &bootstrap,
-        "--output",
-        &output,
-    ];
-    arguments.extend(["--rate", "2k", "--warm-up", "500ms", "--duration", "1500ms"]);
-    arguments.extend(["--partitions", "3", "--name", "a <b> & \"c\""]);
-    let Cli::Run(args) = cli::parse(arguments).unwrap().command else {
-        unreachable!("the command is run")
-    };
+    let options = ["--rate", "2k", "--warm-up", "500ms", "--duration", "1500ms"];
+    let named = ["--partitions", "3", "--name", "a <b> & \"c\""];
+    let args = support::run_args(&bootstrap, output, options.into_iter().chain(named));
     run(&args, &Arc::new(AtomicBool::new(false))).unwrap()
 }
 

@@ -5,43 +5,14 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{Ipv4Addr, SocketAddr};
+mod support;
+
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use strandline_bench::cli::{self, Command};
-use strandline_bench::null_broker::{NullBroker, NullBrokerOptions};
 use strandline_bench::report::{RunReport, ScenarioFacts};
-use strandline_bench::run::run;
 
 fn report(options: &str, output: &Path) -> (RunReport, ScenarioFacts) {
-    let broker = NullBroker::start(&NullBrokerOptions {
-        advertised: None,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 2,
-        journal: None,
-        retain_bytes: 64 << 20,
-        pause: None,
-    })
-    .unwrap();
-    let bootstrap = broker.addresses()[0].to_string();
-    let output = output.display().to_string();
-    let all = [
-        "strandline-bench",
-        "run",
-        "--quiet",
-        "-b",
-        &bootstrap,
-        "--output",
-        &output,
-    ];
-    let Command::Run(args) = cli::parse(all.into_iter().chain(options.split_whitespace()))
-        .unwrap()
-        .command
-    else {
-        unreachable!("the command is run")
-    };
-    let report = run(&args, &Arc::new(AtomicBool::new(false))).unwrap().report;
+    let report = support::finish(&support::brokers(2), output, options).report;
     let found = report.verification.clone().unwrap();
     assert!(found.passed() && found.received == found.sent, "{found:?}");
     let scenario = report.scenario.clone().unwrap();

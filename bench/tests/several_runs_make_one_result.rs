@@ -3,29 +3,18 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{Ipv4Addr, SocketAddr};
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use strandline_bench::cli::{self, Command};
 use strandline_bench::histogram::Latencies;
 use strandline_bench::merge::{merge, read_log};
-use strandline_bench::null_broker::{NullBroker, NullBrokerOptions};
+use strandline_bench::null_broker::NullBroker;
 use strandline_bench::report::{RunReport, load};
 use strandline_bench::run::run;
 use strandline_bench::sweep::{Purpose, sweep};
-
-fn broker() -> NullBroker {
-    NullBroker::start(&NullBrokerOptions {
-        advertised: None,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 1,
-        journal: None,
-        retain_bytes: 64 << 20,
-        pause: None,
-    })
-    .unwrap()
-}
 
 fn never() -> Arc<AtomicBool> {
     Arc::new(AtomicBool::new(false))
@@ -33,7 +22,7 @@ fn never() -> Arc<AtomicBool> {
 
 #[test]
 fn a_sweep_finds_the_highest_rate_that_holds() {
-    let broker = broker();
+    let broker = support::brokers(1);
     let folder = tempfile::tempdir().unwrap();
     let bootstrap = broker.addresses()[0].to_string();
     let output = folder.path().display().to_string();
@@ -136,7 +125,7 @@ fn together(broker: &NullBroker, folder: &Path, second_starts_later: bool) -> Ve
 
 #[test]
 fn merged_percentiles_are_those_of_all_samples_together() {
-    let broker = broker();
+    let broker = support::brokers(1);
     let folder = tempfile::tempdir().unwrap();
     let runs = together(&broker, folder.path(), false);
     let (report, output) = merge(&runs, Some(&folder.path().join("merged"))).unwrap();
@@ -178,7 +167,7 @@ fn merged_percentiles_are_those_of_all_samples_together() {
 
 #[test]
 fn runs_that_did_not_begin_together_are_no_result() {
-    let broker = broker();
+    let broker = support::brokers(1);
     let folder = tempfile::tempdir().unwrap();
     let runs = together(&broker, folder.path(), true);
     let report: RunReport = merge(&runs, Some(&folder.path().join("merged"))).unwrap().0;

@@ -3,48 +3,20 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+mod support;
+
 use std::time::Duration;
-use strandline_bench::cli::{self, Command};
 use strandline_bench::exit::Exit;
 use strandline_bench::null_broker::{NullBroker, NullBrokerOptions, Pause};
 use strandline_bench::report::{Phase, print};
-use strandline_bench::run::{Finished, run};
 
 fn broker(pause: Option<Pause>) -> NullBroker {
     NullBroker::start(&NullBrokerOptions {
-        advertised: None,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        brokers: 1,
-        journal: None,
         retain_bytes: 0,
         pause,
+        ..support::options()
     })
     .unwrap()
-}
-
-fn finish(broker: &NullBroker, output: &Path, options: &str) -> Finished {
-    let bootstrap = broker.addresses()[0].to_string();
-    let output = output.display().to_string();
-    let all = [
-        "strandline-bench",
-        "run",
-        "--quiet",
-        "-b",
-        &bootstrap,
-        "--output",
-        &output,
-    ];
-    let Command::Run(args) = cli::parse(all.into_iter().chain(options.split_whitespace()))
-        .unwrap()
-        .command
-    else {
-        unreachable!("the command is run")
-    };
-    run(&args, &Arc::new(AtomicBool::new(false))).unwrap()
 }
 
 /// A tool that was asked for more than it can send says so, in large letters, with both rates, and who was short.
@@ -52,7 +24,7 @@ fn finish(broker: &NullBroker, output: &Path, options: &str) -> Finished {
 fn a_rate_out_of_reach_is_invalid_and_names_who_was_short() {
     let folder = tempfile::tempdir().unwrap();
     let broker = broker(None);
-    let finished = finish(
+    let finished = support::finish(
         &broker,
         folder.path(),
         "--rate 100M --record-size 100 --warm-up 0 --duration 300ms --partitions 2",
@@ -83,7 +55,7 @@ fn a_rate_out_of_reach_is_invalid_and_names_who_was_short() {
 fn a_rate_within_reach_holds_in_every_second() {
     let folder = tempfile::tempdir().unwrap();
     let broker = broker(None);
-    let report = finish(
+    let report = support::finish(
         &broker,
         folder.path(),
         "--rate 1k --warm-up 1s --duration 3s --partitions 3",
@@ -115,7 +87,7 @@ fn rates_are_kept_to_a_thousandth() {
         let options = format!(
             "--rate {rate} --record-size 100 --warm-up 0 --duration {seconds}s --partitions 5 --producers 2"
         );
-        let finished = finish(&broker, folder.path(), &options);
+        let finished = support::finish(&broker, folder.path(), &options);
         let report = &finished.report;
         assert_eq!(finished.exit, Exit::Ok, "{rate}: {:?}", report.verdict);
         let rates = [
@@ -183,7 +155,7 @@ fn a_stall_in_the_warm_up_does_not_leak() {
         after_records: 200,
         duration: stall,
     }));
-    let report = finish(
+    let report = support::finish(
         &broker,
         folder.path(),
         "--rate 1k --warm-up 2s --duration 1s --partitions 1",
