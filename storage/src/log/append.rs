@@ -68,9 +68,7 @@ impl<D: Disk> Log<D> {
         };
         let frame = frame_header(&header, payload, state.last_origin);
         let length = frame_bytes(payload);
-        let direct = state.direct.is_some()
-            || payload >= shard.options.direct_bytes
-            || length > shard.journal.borrow().pending.frame_bytes_max();
+        let direct = goes_direct(shard, state, &frame);
         make_room(
             &|capacity| shard.allocate(capacity),
             log,
@@ -91,35 +89,49 @@ impl<D: Disk> Log<D> {
             }
             seal_frame(bytes, &frame, log.key)
         });
-        note_frame(
-            state,
-            &FrameHeader { checksum, ..frame },
-            position,
-            &header,
-            now_ms,
-        );
-
-        shard.counters.appends.add(1);
-        shard.counters.append_bytes.add(payload as u64);
-        shard.counters.dirty_bytes.add(length as u64);
-        let memory = state.runs.back().expect("just written").memory.clone();
-        if direct {
-            queue_direct(shard, log, state);
-        } else {
-            let pending = PendingFrame {
-                memory,
-                position,
-                length,
-                checksum,
-            };
-            state.last_sequence = push_frame(shard, log, state, pending, state.end_offset);
-        }
-        shard.after_append(length);
+        let frame = FrameHeader { checksum, ..frame };
+        take_in(shard, log, state, (&frame, &header), position, now_ms);
         Ok(Appended {
             base_offset: header.base_offset,
             last_offset: header.last_offset(),
         })
     }
+}
+
+/// Whether a frame goes straight to its segment.
+pub(crate) fn goes_direct<D: Disk>(shard: &Shard<D>, state: &LogState<D>, frame: &FrameHeader) -> bool {
+    state.direct.is_some()
+        || frame.payload_length as usize >= shard.options.direct_bytes
+        || frame.frame_bytes() > shard.journal.borrow().pending.frame_bytes_max()
+}
+
+/// Makes a frame that stands in the newest run part of the log: on its way to the journal, or to its segment.
+pub(crate) fn take_in<D: Disk>(
+    shard: &Shard<D>,
+    log: &Rc<LogInner<D>>,
+    state: &mut LogState<D>,
+    (frame, batch): (&FrameHeader, &BatchHeader),
+    position: usize,
+    now_ms: i64,
+) {
+    let length = frame.frame_bytes();
+    note_frame(state, frame, position, batch, now_ms);
+    shard.counters.appends.add(1);
+    shard.counters.append_bytes.add(u64::from(frame.payload_length));
+    shard.counters.dirty_bytes.add(length as u64);
+    let run = state.runs.back().expect("just written");
+    if run.direct {
+        queue_direct(shard, log, state);
+    } else {
+        let pending = PendingFrame {
+            memory: run.memory.clone(),
+            position,
+            length,
+            checksum: frame.checksum,
+        };
+        state.last_sequence = push_frame(shard, log, state, pending, state.end_offset);
+    }
+    shard.after_append(length);
 }
 
 /// The frame header of a batch as it shall be stored.
@@ -217,7 +229,7 @@ pub(crate) fn push_frame<D: Disk>(
     sequence
 }
 
-pub(crate) fn queue_direct<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, state: &mut LogState<D>) {
+fn queue_direct<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, state: &mut LogState<D>) {
     let direct = state.direct.as_mut().expect("set when the frame was noted");
     if !std::mem::replace(&mut direct.queued, true) {
         shard.direct_queue.borrow_mut().push_back(log.clone());

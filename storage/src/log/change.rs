@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use strandline_runtime::local::oneshot;
+use strandline_runtime::local::{OneshotReceiver, oneshot};
 
 use super::Log;
-use super::state::{LogInner, WaitingEpoch};
+use super::state::{LogInner, LogState, WaitingEpoch};
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::format::piece::Control;
@@ -30,22 +30,10 @@ impl<D: Disk> Log<D> {
             if epoch <= state.epochs.latest() {
                 return Ok(state.last_sequence);
             }
-            let offset = state.end_offset;
-            state.epochs.begin(epoch, offset);
-            state.touched = true;
-            if state.direct.is_none() {
-                let control = Control::EpochStart { epoch, offset };
-                state.last_sequence = self.shard.push_control(&self.inner, &control, None);
-                return Ok(state.last_sequence);
+            match self.start_epoch(state, epoch, state.end_offset) {
+                None => return Ok(state.last_sequence),
+                Some(queued) => queued,
             }
-            // The epoch start must come between two runs.
-            state.seal_newest(self.inner.key, false);
-            let (done, queued) = oneshot();
-            let direct = state.direct.as_mut().expect("looked at above");
-            direct
-                .waiting_epochs
-                .push_back(WaitingEpoch { epoch, offset, done });
-            queued
         };
         match queued.await {
             Ok(sequence) => Ok(sequence),
@@ -54,6 +42,30 @@ impl<D: Disk> Log<D> {
                 Err(StoreError::Unknown(self.inner.id))
             }
         }
+    }
+
+    /// Begins an epoch above all others; gives where its sequence comes from, if it waits for frames that bypass the journal.
+    pub(super) fn start_epoch(
+        &self,
+        state: &mut LogState<D>,
+        epoch: i32,
+        offset: Offset,
+    ) -> Option<OneshotReceiver<Sequence>> {
+        state.epochs.begin(epoch, offset);
+        state.touched = true;
+        if state.direct.is_none() {
+            let control = Control::EpochStart { epoch, offset };
+            state.last_sequence = self.shard.push_control(&self.inner, &control, None);
+            return None;
+        }
+        // The epoch start must come between two runs.
+        state.seal_newest(self.inner.key, false);
+        let (done, queued) = oneshot();
+        let direct = state.direct.as_mut().expect("looked at above");
+        direct
+            .waiting_epochs
+            .push_back(WaitingEpoch { epoch, offset, done });
+        Some(queued)
     }
 
     /// Raises the start offset (DeleteRecords, retention); lower values change nothing. One beyond the end

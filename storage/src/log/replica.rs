@@ -2,17 +2,13 @@
 //! where they agree with nothing.
 
 use strandline_runtime::Runtime;
-use strandline_runtime::local::oneshot;
 use strandline_wire::batch::BatchHeader;
 
 use super::Log;
-use super::append::{make_room, note_frame, push_frame, queue_direct};
-use super::state::{LogState, WaitingEpoch};
+use super::append::{goes_direct, make_room, take_in};
 use crate::disk::Disk;
 use crate::error::{FrameError, StoreError};
-use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, verify_frame};
-use crate::format::piece::Control;
-use crate::journal::pending::PendingFrame;
+use crate::format::frame::{FRAME_HEADER_BYTES, verify_frame};
 use crate::recovery::apply::follows;
 use crate::store::Store;
 use crate::types::{Offset, Sequence, TopicPartitionId};
@@ -78,12 +74,15 @@ impl<D: Disk> Log<D> {
             return Err(FrameError::Damaged { from });
         }
         follows(state, &header).map_err(FrameError::OutOfPlace)?;
-        let length = bytes.len();
-        let direct = state.direct.is_some()
-            || header.payload_length as usize >= shard.options.direct_bytes
-            || length > shard.journal.borrow().pending.frame_bytes_max();
+        let direct = goes_direct(shard, state, &header);
         if header.leader_epoch > state.epochs.latest() {
-            self.epoch_of_frame(state, &header);
+            // Its start precedes it, as in the leader's journal; one that bypasses the journal follows what is there.
+            let offset = match state.direct {
+                None => header.base_offset.max(state.end_offset),
+                Some(_) => state.end_offset,
+            };
+            // Nobody waits for it: the frame's own end says when it is durable.
+            drop(self.start_epoch(state, header.leader_epoch, offset));
         }
         let now_ms = (shard.clock.wall_ms)();
         make_room(
@@ -94,47 +93,11 @@ impl<D: Disk> Log<D> {
             direct,
         );
         let run = state.runs.back().expect("room was made in the newest run");
-        let (position, ()) = run.memory.append(length, |memory| memory.copy_from_slice(bytes));
-        note_frame(state, &header, position, &batch, now_ms);
-        shard.counters.appends.add(1);
-        shard.counters.append_bytes.add(u64::from(header.payload_length));
-        shard.counters.dirty_bytes.add(length as u64);
-        let memory = state.runs.back().expect("just written").memory.clone();
-        if direct {
-            queue_direct(shard, log, state);
-        } else {
-            let pending = PendingFrame {
-                memory,
-                position,
-                length,
-                checksum: header.checksum,
-            };
-            state.last_sequence = push_frame(shard, log, state, pending, state.end_offset);
-        }
-        shard.after_append(length);
+        let (position, ()) = run
+            .memory
+            .append(bytes.len(), |memory| memory.copy_from_slice(bytes));
+        take_in(shard, log, state, (&header, &batch), position, now_ms);
         Ok(())
-    }
-
-    /// A frame of a new epoch comes: its start precedes it, as in the leader's journal.
-    fn epoch_of_frame(&self, state: &mut LogState<D>, frame: &FrameHeader) {
-        let epoch = frame.leader_epoch;
-        state.touched = true;
-        if state.direct.is_none() {
-            let offset = frame.base_offset.max(state.end_offset);
-            state.epochs.begin(epoch, offset);
-            let control = Control::EpochStart { epoch, offset };
-            state.last_sequence = self.shard.push_control(&self.inner, &control, None);
-            return;
-        }
-        let offset = state.end_offset;
-        state.epochs.begin(epoch, offset);
-        // The epoch start must come between two runs.
-        state.seal_newest(self.inner.key, false);
-        let direct = state.direct.as_mut().expect("looked at above");
-        let (done, _nobody_waits) = oneshot();
-        direct
-            .waiting_epochs
-            .push_back(WaitingEpoch { epoch, offset, done });
     }
 
     /// Forgets the epochs that began at the log's end and have no record: the log follows another leader now, whose frames may
