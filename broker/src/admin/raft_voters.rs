@@ -1,16 +1,24 @@
 //! AddRaftVoter (80) and RemoveRaftVoter (81), KIP-853: who votes on the cluster's metadata.
 
+use strandline_core::metadata::NodeId;
+use strandline_wire::ErrorCode;
+use strandline_wire::protocol::StrBytes;
+use uuid::Uuid;
+
+use super::context::AdminContext;
+use super::text::string;
+use super::topology::cluster_id;
+use crate::control::raft::membership::Change;
+use crate::control::raft::types::VoterId;
+
 pub mod add {
     //! AddRaftVoter: a node that learns from the quorum shall vote.
 
-    use strandline_core::metadata::NodeId;
     use strandline_wire::messages::{AddRaftVoterRequest, AddRaftVoterResponse};
 
-    use super::super::context::AdminContext;
-    use super::super::text::string;
-    use super::{check_cluster, outcome};
+    use super::{decide, voter};
+    use crate::admin::AdminContext;
     use crate::control::raft::membership::Change;
-    use crate::control::raft::types::VoterId;
 
     /// Waits until it votes.
     pub async fn handle(
@@ -18,32 +26,23 @@ pub mod add {
         request: AddRaftVoterRequest,
         _version: i16,
     ) -> AddRaftVoterResponse {
-        let voter = VoterId {
-            node: NodeId(request.voter_id),
-            directory: request.voter_directory_id,
-        };
-        let decided = match check_cluster(context, request.cluster_id.as_deref()) {
-            Ok(()) => outcome(context.control.change_quorum(Change::AddVoter { voter }).await),
-            Err(refused) => refused,
-        };
-        let (code, text) = decided;
+        let voter = voter(request.voter_id, request.voter_directory_id);
+        let change = Change::AddVoter { voter };
+        let (code, text) = decide(context, request.cluster_id.as_deref(), change).await;
         AddRaftVoterResponse::default()
-            .with_error_code(code.code())
-            .with_error_message(text.map(|text| string(&text)))
+            .with_error_code(code)
+            .with_error_message(text)
     }
 }
 
 pub mod remove {
     //! RemoveRaftVoter: a voter, or a node that learns, is forgotten.
 
-    use strandline_core::metadata::NodeId;
     use strandline_wire::messages::{RemoveRaftVoterRequest, RemoveRaftVoterResponse};
 
-    use super::super::context::AdminContext;
-    use super::super::text::string;
-    use super::{check_cluster, outcome};
+    use super::{decide, voter};
+    use crate::admin::AdminContext;
     use crate::control::raft::membership::Change;
-    use crate::control::raft::types::VoterId;
 
     /// Waits until it is.
     pub async fn handle(
@@ -51,43 +50,33 @@ pub mod remove {
         request: RemoveRaftVoterRequest,
         _version: i16,
     ) -> RemoveRaftVoterResponse {
-        let voter = VoterId {
-            node: NodeId(request.voter_id),
-            directory: request.voter_directory_id,
-        };
-        let decided = match check_cluster(context, request.cluster_id.as_deref()) {
-            Ok(()) => outcome(context.control.change_quorum(Change::Remove { voter }).await),
-            Err(refused) => refused,
-        };
-        let (code, text) = decided;
+        let voter = voter(request.voter_id, request.voter_directory_id);
+        let change = Change::Remove { voter };
+        let (code, text) = decide(context, request.cluster_id.as_deref(), change).await;
         RemoveRaftVoterResponse::default()
-            .with_error_code(code.code())
-            .with_error_message(text.map(|text| string(&text)))
+            .with_error_code(code)
+            .with_error_message(text)
     }
 }
 
-use strandline_wire::ErrorCode;
+fn voter(node: i32, directory: Uuid) -> VoterId {
+    VoterId {
+        node: NodeId(node),
+        directory,
+    }
+}
 
-use super::context::AdminContext;
-use super::topology::cluster_id;
-use crate::control::client::ControlError;
-
-type Outcome = (ErrorCode, Option<String>);
-
-fn check_cluster(context: &AdminContext<'_>, asked: Option<&str>) -> Result<(), Outcome> {
+/// Has the quorum changed, if it is that of the cluster meant: the code and the text of the answer.
+async fn decide(context: &AdminContext<'_>, meant: Option<&str>, change: Change) -> (i16, Option<StrBytes>) {
     let own = cluster_id(&context.image());
-    match asked {
-        Some(asked) if *asked != *own => Err((
-            ErrorCode::InconsistentClusterId,
-            Some(format!("this is cluster {}, not {asked}", &*own)),
-        )),
-        _ => Ok(()),
+    if let Some(meant) = meant
+        && *meant != *own
+    {
+        let text = format!("this is cluster {}, not {meant}", &*own);
+        return (ErrorCode::InconsistentClusterId.code(), Some(string(&text)));
     }
-}
-
-fn outcome(decided: Result<(), ControlError>) -> Outcome {
-    match decided {
-        Ok(()) => (ErrorCode::None, None),
-        Err(error) => (error.code(), Some(error.to_string())),
+    match context.control.change_quorum(change).await {
+        Ok(()) => (ErrorCode::None.code(), None),
+        Err(error) => (error.code().code(), Some(string(&error.to_string()))),
     }
 }

@@ -86,13 +86,11 @@ pub(super) fn prepare(
     controller: &ControllerConfig,
     config: &BrokerConfig,
 ) -> Result<(), ClusterError> {
-    if !database.is_raft()? {
-        if directories.is_member() {
-            return Err(ClusterError::LogLost { node: config.node_id });
-        }
-        let voter = voter(directories, config);
-        database.begin_raft(carried_over(voter, controller.advertised.clone()))?;
+    if directories.is_member() && !database.is_raft()? {
+        return Err(ClusterError::LogLost { node: config.node_id });
     }
+    let voter = voter(directories, config);
+    database.begin_raft(carried_over(voter, controller.advertised.clone()))?;
     Ok(directories.mark_member()?)
 }
 

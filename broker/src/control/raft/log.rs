@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use openraft::storage::{LogFlushed, LogState, RaftLogStorage};
 use openraft::{AnyError, AsyncRuntime, RaftLogReader, StorageIOError};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::runtime::Seam;
 use super::types::{Entry, LogId, RaftStorageError, TypeConfig, Vote, VoterId};
 use crate::control::store::raft::RaftValue;
-use crate::control::store::{Database, RunsOnStore, StoreError};
+use crate::control::store::{self, Database, RunsOnStore, StoreError, encode};
 
 /// How long after a full disk the same entries are tried again. Meanwhile this node answers nobody, and others lead.
 const FULL_DISK_RETRY: Duration = Duration::from_secs(1);
@@ -67,13 +66,8 @@ pub(super) fn read_failed(error: StoreError) -> RaftStorageError {
     StorageIOError::read(AnyError::error(error)).into()
 }
 
-pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("the quorum's values have string keys and no failing serializer")
-}
-
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RaftStorageError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| read_failed(StoreError::Corrupt(format!("a value of the quorum: {error}"))))
+    store::decode(bytes, "a value of the quorum").map_err(read_failed)
 }
 
 fn from_bounds(range: &impl RangeBounds<u64>) -> std::ops::Range<u64> {

@@ -10,11 +10,11 @@ use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, Snapsh
 use strandline_core::metadata::{ClusterImage, MetadataOffset};
 use tokio::sync::watch;
 
-use super::log::{decode, durably, encode, read_failed, write_failed};
+use super::log::{decode, durably, read_failed, write_failed};
 use super::types::{Entry, LogId, RaftStorageError, StoredMembership, TypeConfig, VoterAddress, VoterId};
 use crate::control::quorum::Decided;
 use crate::control::store::raft::{decode_image, encode_image};
-use crate::control::store::{Database, RunsOnStore};
+use crate::control::store::{Database, RunsOnStore, encode};
 
 type Meta = SnapshotMeta<VoterId, VoterAddress>;
 

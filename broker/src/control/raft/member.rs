@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::log::{RaftLog, carried_over, decode, encode};
+use super::log::{RaftLog, carried_over, decode};
 use super::machine::Machine;
 use super::membership::{self, Change, Status};
 use super::network::Network;
@@ -24,7 +24,7 @@ use super::runtime::{AnyRuntime, Seam, within};
 use super::types::{Batch, TypeConfig, VoterAddress, VoterId};
 use super::wire::{Request, Response};
 use crate::control::store::raft::RaftValue;
-use crate::control::store::{Database, RunsOnStore, StoreError};
+use crate::control::store::{Database, RunsOnStore, StoreError, encode};
 
 /// How long a commit may take before its proposer is told that nobody knows.
 pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -106,10 +106,7 @@ impl<R: Runtime> Member<R> {
     ) -> Result<Rc<Self>, MemberError> {
         let store = Rc::new(store);
         let (voter, address) = (options.voter, options.address.clone());
-        let begin = move |database: &Database| match database.is_raft()? {
-            true => Ok(()),
-            false => database.begin_raft(carried_over(voter, address)),
-        };
+        let begin = move |database: &Database| database.begin_raft(carried_over(voter, address));
         store.run(begin).await?;
         let log_error = |error: super::types::RaftStorageError| MemberError::Log(error.to_string());
         let cluster = store

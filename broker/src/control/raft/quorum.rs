@@ -31,13 +31,11 @@ impl<R: Runtime> RaftQuorum<R> {
         within(member.any_runtime(), async move {
             let deadline = member.calls.runtime.now() + COMMIT_TIMEOUT;
             let mut reason = "the quorum has no leader".to_owned();
-            let mut request = request;
             while member.calls.runtime.now() < deadline {
                 match leader_of(&member)? {
                     Some((leader, _)) if leader == member.calls.voter => {
-                        let again = copy(&request);
-                        match member.answer(request, Vec::new()).await {
-                            Response::NotLeader => request = again,
+                        match member.answer(request.clone(), Vec::new()).await {
+                            Response::NotLeader => {}
                             response => return Ok(response),
                         }
                     }
@@ -61,16 +59,6 @@ impl<R: Runtime> RaftQuorum<R> {
             Err(QuorumError::NoLeader(reason))
         })
         .await
-    }
-}
-
-fn copy(request: &Request) -> Request {
-    match request {
-        Request::Commit(batch) => Request::Commit(batch.clone()),
-        Request::Heartbeat(shards) => Request::Heartbeat(shards.clone()),
-        Request::Change(change) => Request::Change(change.clone()),
-        Request::Status => Request::Status,
-        other => unreachable!("{other:?} is not for the leader alone"),
     }
 }
 

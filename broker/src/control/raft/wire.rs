@@ -23,7 +23,7 @@ use crate::control::quorum::Decided;
 const READ_STEP_BYTES: usize = 1 << 20;
 
 /// A request.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
     /// Who are you, and what do you know of the quorum?

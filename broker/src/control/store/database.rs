@@ -191,11 +191,14 @@ fn builder() -> redb::Builder {
     builder
 }
 
-pub(super) fn encode(value: &impl serde::Serialize) -> Vec<u8> {
+pub(in crate::control) fn encode(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("commands and snapshots have string keys and no failing serializer")
 }
 
-pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, StoreError> {
+pub(in crate::control) fn decode<T: serde::de::DeserializeOwned>(
+    bytes: &[u8],
+    what: &str,
+) -> Result<T, StoreError> {
     serde_json::from_slice(bytes).map_err(|error| StoreError::Corrupt(format!("{what}: {error}")))
 }
 

@@ -16,6 +16,7 @@ use strandline_core::metadata::{ClusterImage, Command};
 use thiserror::Error;
 
 pub use database::Database;
+pub(super) use database::{decode, encode};
 pub use inline::InlineStore;
 pub use simulated::SimulatedBackend;
 pub use threaded::ThreadedStore;

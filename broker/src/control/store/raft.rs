@@ -61,7 +61,8 @@ impl Database {
     }
 
     /// Makes the file one of a quorum of several nodes. What a node that was alone had committed becomes a snapshot with
-    /// the meta data that `covers` gives it, and `last`, the entry it ends with; an empty file needs neither.
+    /// the meta data that `covers` gives it, and `last`, the entry it ends with; an empty file needs neither. A file that is one
+    /// stays as it is.
     ///
     /// # Errors
     /// [`StoreError`]; nothing changed then.
@@ -69,6 +70,9 @@ impl Database {
         &self,
         covers: impl FnOnce(&ClusterImage) -> (Vec<u8>, Vec<u8>),
     ) -> Result<(), StoreError> {
+        if self.is_raft()? {
+            return Ok(());
+        }
         let image = self.load()?;
         let carried = (image.offset().0 > 0).then(|| covers(&image));
         self.with(|database| {
@@ -80,7 +84,7 @@ impl Database {
                     raft.insert(SNAPSHOT_META, meta.as_slice()).map_err(failed)?;
                     raft.insert(PURGED, last.as_slice()).map_err(failed)?;
                     let mut snapshots = transaction.open_table(SNAPSHOT).map_err(failed)?;
-                    let data = encode(&Snapshot::from(&image));
+                    let data = encode_image(&image);
                     snapshots.insert(NEWEST, data.as_slice()).map_err(failed)?;
                     let mut log = transaction.open_table(LOG).map_err(failed)?;
                     log.retain(|_, _| false).map_err(failed)?;

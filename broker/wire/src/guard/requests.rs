@@ -30,15 +30,9 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::CreatePartitions => &CREATE_PARTITIONS,
         ApiKey::IncrementalAlterConfigs => &INCREMENTAL_ALTER_CONFIGS,
         ApiKey::DescribeCluster => &DESCRIBE_CLUSTER,
-        ApiKey::DescribeQuorum
-        | ApiKey::UnregisterBroker
-        | ApiKey::AddRaftVoter
-        | ApiKey::RemoveRaftVoter => {
-            return quorum_requests::schema(api);
-        }
         ApiKey::ListConfigResources => &LIST_CONFIG_RESOURCES,
         ApiKey::DescribeTopicPartitions => &DESCRIBE_TOPIC_PARTITIONS,
-        _ => return group_requests::schema(api),
+        _ => return group_requests::schema(api).or_else(|| quorum_requests::schema(api)),
     })
 }
 

@@ -21,14 +21,8 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::InitProducerId => &INIT_PRODUCER_ID,
         ApiKey::OffsetForLeaderEpoch => &OFFSET_FOR_LEADER_EPOCH,
         ApiKey::DescribeCluster => &DESCRIBE_CLUSTER,
-        ApiKey::DescribeQuorum
-        | ApiKey::UnregisterBroker
-        | ApiKey::AddRaftVoter
-        | ApiKey::RemoveRaftVoter => {
-            return quorum_responses::schema(api);
-        }
         ApiKey::DescribeTopicPartitions => &DESCRIBE_TOPIC_PARTITIONS,
-        _ => return admin_responses::schema(api),
+        _ => return admin_responses::schema(api).or_else(|| quorum_responses::schema(api)),
     })
 }
 
