@@ -2,8 +2,8 @@
 
 use super::ConsumePlan;
 use crate::client::{CLIENT_ID, Pipe};
-use crate::clock::Nanos;
-use rustix::event::PollFlags;
+use crate::clock::{Nanos, SECOND};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::time::Duration;
 use strandline_wire::fetch::{self, FetchPartition, FetchRequest, TopicRef};
@@ -55,8 +55,27 @@ impl Position {
     }
 }
 
+/// Waits until a connection has something, or `timeout` is over: those that have.
+pub(crate) fn wait_for_answers(lanes: &mut [Lane], timeout: Nanos) -> impl Iterator<Item = &mut Lane> {
+    let timeout = Timespec {
+        tv_sec: (timeout / SECOND) as i64,
+        tv_nsec: (timeout % SECOND) as i64,
+    };
+    let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(lanes.len());
+    for pipe in lanes.iter().filter_map(|lane| lane.pipe.as_ref()) {
+        polled.push(PollFd::new(pipe, interest(pipe)));
+    }
+    // As for senders: an interrupted poll is a wake-up like any other.
+    let _ = poll(&mut polled, Some(&timeout));
+    let readiness: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+    let connected = lanes.iter_mut().filter(|lane| lane.pipe.is_some());
+    connected
+        .zip(readiness)
+        .filter_map(|(lane, readiness)| (!readiness.is_empty()).then_some(lane))
+}
+
 /// What a connection waits for.
-pub(crate) fn interest(pipe: &Pipe) -> PollFlags {
+fn interest(pipe: &Pipe) -> PollFlags {
     if pipe.is_sending() {
         PollFlags::IN | PollFlags::OUT
     } else {

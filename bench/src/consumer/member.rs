@@ -4,13 +4,12 @@
 //! Records that come again after a rebalance are told apart from faults: delivery is at least once.
 
 use super::membership::{GroupProtocol, Membership, Pulse};
-use super::{ConsumePlan, Lane, Position, Sink, interest};
+use super::{ConsumePlan, Lane, Position, Sink, wait_for_answers};
 use crate::client::ClientError;
 use crate::clock::{Nanos, SECOND};
 use crate::sender::Progress;
 use crate::series::Recorder;
 use crate::verify::{Observed, SequenceId, SequenceTracker};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -337,25 +336,8 @@ impl Member {
 
     /// Waits for answers and takes them; `true` when records were among them.
     fn wait(&mut self) -> bool {
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: LOOK_EVERY as i64,
-        };
-        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(self.lanes.len());
-        for pipe in self.lanes.iter().filter_map(|lane| lane.pipe.as_ref()) {
-            polled.push(PollFd::new(pipe, interest(pipe)));
-        }
-        // As for senders: an interrupted poll is a wake-up like any other.
-        if poll(&mut polled, Some(&timeout)).unwrap_or(0) == 0 {
-            return false;
-        }
-        let readiness: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
-        let connected = self.lanes.iter_mut().filter(|lane| lane.pipe.is_some());
         let mut progress = false;
-        for (lane, readiness) in connected.zip(readiness) {
-            if readiness.is_empty() {
-                continue;
-            }
+        for lane in wait_for_answers(&mut self.lanes, LOOK_EVERY) {
             match lane.receive(&self.plan, &mut self.sink) {
                 Ok(true) => {
                     progress = true;

@@ -5,7 +5,7 @@ mod lane;
 mod member;
 mod membership;
 
-pub(crate) use lane::{Lane, MAX_BYTES, Position, Records, interest};
+pub(crate) use lane::{Lane, MAX_BYTES, Position, Records, wait_for_answers};
 pub use member::{Group, Member};
 pub use membership::GroupProtocol;
 
@@ -15,7 +15,6 @@ use crate::payload::{self, PayloadError};
 use crate::sender::{INTERRUPTED_TIMEOUT, Progress};
 use crate::series::Recorder;
 use crate::verify::{Observed, SequenceId};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -23,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use strandline_wire::batch::{Batch, Codec, Record, batches, for_each_record, records};
 
 /// A compressed batch may not expand to more than this.
-const DECOMPRESSED_BYTES_MAX: usize = 100 << 20;
+pub(crate) const DECOMPRESSED_BYTES_MAX: usize = 100 << 20;
 
 /// After the end is known, a consumer that receives nothing for so long gives up.
 const STUCK_AFTER: Nanos = 30 * SECOND;
@@ -168,24 +167,7 @@ impl Consumer {
     }
 
     fn wait(&mut self) {
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: LOOK_EVERY as i64,
-        };
-        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(self.lanes.len());
-        for pipe in self.lanes.iter().filter_map(|lane| lane.pipe.as_ref()) {
-            polled.push(PollFd::new(pipe, interest(pipe)));
-        }
-        // As for senders: an interrupted poll is a wake-up like any other.
-        if poll(&mut polled, Some(&timeout)).unwrap_or(0) == 0 {
-            return;
-        }
-        let readiness: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
-        let connected = self.lanes.iter_mut().filter(|lane| lane.pipe.is_some());
-        for (lane, readiness) in connected.zip(readiness) {
-            if readiness.is_empty() {
-                continue;
-            }
+        for lane in wait_for_answers(&mut self.lanes, LOOK_EVERY) {
             match lane.receive(&self.plan, &mut self.sink) {
                 Ok(true) => self.last_progress = self.plan.clock.now(),
                 Ok(false) => {}

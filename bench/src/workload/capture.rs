@@ -5,11 +5,12 @@ use super::{Captured, CapturedKey};
 use crate::cli::{CaptureArgs, WorkloadShowArgs};
 use crate::client::{Cluster, Dialer, Security};
 use crate::clock::{Clock, Nanos};
-use crate::consumer::{ConsumePlan, Lane, MAX_BYTES, Position, Records, interest};
+use crate::consumer::{
+    ConsumePlan, DECOMPRESSED_BYTES_MAX, Lane, MAX_BYTES, Position, Records, wait_for_answers,
+};
 use crate::exit::Exit;
 use crate::live::say;
 use crate::units::{format_byte_rate, format_count};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -24,9 +25,6 @@ const CLOCKS_APART_MS_MAX: i64 = 60_000;
 
 /// Keys that are told apart. More of them share numbers.
 const KEYS_MAX: usize = 10_000_000;
-
-/// A compressed batch may not expand to more than this.
-const DECOMPRESSED_BYTES_MAX: usize = 100 << 20;
 
 /// How long to wait before looking at the clock and for an interrupt.
 const LOOK_EVERY: Nanos = 50_000_000;
@@ -223,22 +221,8 @@ impl Capture {
     }
 
     fn wait(&mut self, plan: &ConsumePlan) {
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: LOOK_EVERY as i64,
-        };
-        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(self.lanes.len());
-        for pipe in self.lanes.iter().filter_map(|lane| lane.pipe.as_ref()) {
-            polled.push(PollFd::new(pipe, interest(pipe)));
-        }
-        // An interrupted poll is a wake-up like any other.
-        if poll(&mut polled, Some(&timeout)).unwrap_or(0) == 0 {
-            return;
-        }
-        let readiness: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
-        let connected = self.lanes.iter_mut().filter(|lane| lane.pipe.is_some());
-        for (lane, readiness) in connected.zip(readiness) {
-            if !readiness.is_empty() && lane.receive(plan, &mut self.notes).is_err() {
+        for lane in wait_for_answers(&mut self.lanes, LOOK_EVERY) {
+            if lane.receive(plan, &mut self.notes).is_err() {
                 lane.lose_connection(self.clock.now());
             }
         }
