@@ -17,6 +17,7 @@ use support::group::{
     LOAD_IN_PROGRESS, Member, REBALANCE_IN_PROGRESS, commit, commit_request, committed, coordinator,
     describe, fetch_request,
 };
+use support::stops::StopAtEnd;
 use support::topic::create;
 use support::{Batch, Broker, Partition};
 
@@ -25,15 +26,6 @@ const UNKNOWN_SERVER_ERROR: i16 = -1;
 const GROUP_MAX_SIZE_REACHED: i16 = 81;
 const NOT_AVAILABLE: i16 = 15;
 const INVALID_PARTITIONS: i16 = 37;
-
-/// Says that something is over, however it ends.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// Every member joins, and the leader's assignment comes to all: one generation, all in it.
 fn settle(members: &mut [Member], assignment_bytes: usize) -> Vec<i16> {
@@ -195,7 +187,7 @@ fn thousands_of_groups_are_listed_and_loaded() {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         // Also when an assertion fails: the producer would go on for ever.
-        let ends = SetOnDrop(&done);
+        let ends = StopAtEnd(&done);
         scope.spawn(|| {
             let mut partition = Partition::find(&broker, "t", 0);
             while !done.load(Ordering::Relaxed) {

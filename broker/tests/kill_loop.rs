@@ -12,6 +12,7 @@ use std::thread;
 
 use kafka_protocol::messages::{InitProducerIdRequest, ProduceRequest};
 use support::batch::{CODECS, decode_all};
+use support::stops::{StopAtEnd, stops};
 use support::topic::{FETCH_VERSION, PRODUCE_VERSION, create};
 use support::{Batch, Broker, Partition};
 
@@ -29,15 +30,6 @@ struct Sent {
     /// The sequence of its first record.
     sequence: i32,
     offset: Option<i64>,
-}
-
-/// Ends a round's load however the round ends: one that failed would go on with nobody to stop it.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// All that is known of a partition.
@@ -202,13 +194,6 @@ fn check(broker: &Broker, index: i32, history: &History) {
     );
 }
 
-fn stops() -> u64 {
-    let asked = std::env::var("STRANDLINE_KILLS").ok();
-    asked.map_or(STOPS_DEFAULT, |asked| {
-        asked.parse().expect("STRANDLINE_KILLS is a number")
-    })
-}
-
 /// Two shards on one core; plain and idempotent producers with five batches in flight, and a consumer a partition.
 #[test]
 fn every_acknowledged_record_is_there_once_and_in_order() {
@@ -236,7 +221,7 @@ fn every_acknowledged_record_is_there_once_and_in_order() {
             })
         })
         .collect();
-    let stops = stops();
+    let stops = stops(STOPS_DEFAULT);
     for round in 0..=stops {
         let (acks, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         thread::scope(|scope| {

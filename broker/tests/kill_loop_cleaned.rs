@@ -14,6 +14,7 @@ use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use kafka_protocol::messages::{DescribeLogDirsRequest, InitProducerIdRequest, ProduceRequest};
 use strandline_wire::log_details::LogDetails;
 use support::batch::{CODECS, decode_all, now_ms};
+use support::stops::{StopAtEnd, stops};
 use support::topic::{FETCH_VERSION, PRODUCE_VERSION, create, name};
 use support::{Batch, Broker, Partition, Record};
 
@@ -297,22 +298,6 @@ fn moved_on(topic: &str, history: &mut History, start: i64, cleaned_to: i64) {
     (history.start, history.cleaned_to) = (start, cleaned_to);
 }
 
-/// Ends a round's load however the round ends.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-fn stops() -> u64 {
-    let asked = std::env::var("STRANDLINE_KILLS").ok();
-    asked.map_or(STOPS_DEFAULT, |asked| {
-        asked.parse().expect("STRANDLINE_KILLS is a number")
-    })
-}
-
 fn load(
     broker: &mut Broker,
     histories: &[Mutex<History>],
@@ -371,7 +356,7 @@ fn tables_are_right_whatever_stops_the_cleaner() {
             Mutex::new(History::new((answer.producer_id.0, answer.producer_epoch)))
         })
         .collect();
-    let (stops, mut tables) = (stops(), 0);
+    let (stops, mut tables) = (stops(STOPS_DEFAULT), 0);
     for round in 0..=stops {
         let enough = 150 + round * 97 % 400;
         tables += load(&mut broker, &histories, enough, |broker| match round {

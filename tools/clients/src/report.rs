@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use crate::client::Check;
+
 /// Prints each check that fails, the counts of each suite and those of the run.
 pub(crate) struct Report {
     verbose: bool,
@@ -69,6 +71,36 @@ impl Report {
             self.began.elapsed().as_secs_f64()
         );
         (self.all.passed, self.all.failed) = (self.all.passed + passed, self.all.failed + failed);
+    }
+
+    /// A suite for each of `subjects`, all of them at once: for what is mostly waiting. One that panics has failed.
+    pub(crate) fn side_by_side<T: Sync>(
+        &mut self,
+        subjects: &[T],
+        suite: impl Fn(&T) -> String,
+        judge: impl Fn(&T) -> Vec<Check> + Sync,
+    ) {
+        let judge = &judge;
+        let outcomes: Vec<Vec<Check>> = std::thread::scope(|scope| {
+            let running: Vec<_> = subjects
+                .iter()
+                .map(|subject| scope.spawn(move || judge(subject)))
+                .collect();
+            running
+                .into_iter()
+                .map(|run| {
+                    run.join()
+                        .unwrap_or_else(|_| vec![("runs".to_owned(), Err("it panicked".to_owned()))])
+                })
+                .collect()
+        });
+        for (subject, checks) in subjects.iter().zip(outcomes) {
+            self.begin(&suite(subject));
+            for (what, outcome) in checks {
+                self.check(&what, outcome);
+            }
+            self.end();
+        }
     }
 
     /// Prints the closing line; returns whether all is well.

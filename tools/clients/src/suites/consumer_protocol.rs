@@ -37,24 +37,11 @@ pub(crate) fn patterns(report: &mut Report, tools: &Tools, bootstrap: &str) {
 
 /// A broker that is killed in the middle of a rebalance.
 pub(crate) fn broker_dies(report: &mut Report, tools: &Tools, broker: &Path, scratch: &Path) {
-    let outcomes: Vec<Vec<Check>> = std::thread::scope(|scope| {
-        let running =
-            CONSUMER_PROTOCOL.map(|name| scope.spawn(move || outlive(tools, broker, scratch, name)));
-        running
-            .into_iter()
-            .map(|run| {
-                run.join()
-                    .unwrap_or_else(|_| vec![("runs".to_owned(), Err("it panicked".to_owned()))])
-            })
-            .collect()
-    });
-    for (name, checks) in CONSUMER_PROTOCOL.iter().zip(outcomes) {
-        report.begin(&format!("consumer protocol, the broker is killed, {name}"));
-        for (what, outcome) in checks {
-            report.check(&what, outcome);
-        }
-        report.end();
-    }
+    report.side_by_side(
+        &CONSUMER_PROTOCOL,
+        |name| format!("consumer protocol, the broker is killed, {name}"),
+        |name| outlive(tools, broker, scratch, name),
+    );
 }
 
 fn outlive(tools: &Tools, broker: &Path, scratch: &Path, name: &str) -> Vec<Check> {

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::groups::CONSUMER;
+use super::groups::{CONSUMER, evenly};
 use super::{expect, fresh};
 use crate::client::{Check, Client, Produce};
 use crate::native::Native;
 use crate::raw::Raw;
-use crate::record::Record;
 use crate::report::Report;
 use crate::script::Script;
 use crate::tools::Tools;
@@ -30,23 +29,11 @@ const KINDS: [(&str, &str); 5] = [
 
 /// Runs the suite for every kind, all at once: most of it is waiting for sessions to end.
 pub(crate) fn run(report: &mut Report, tools: &Tools, bootstrap: &str) {
-    let outcomes: Vec<Vec<Check>> = std::thread::scope(|scope| {
-        let running = KINDS.map(|kind| scope.spawn(move || play(tools, bootstrap, kind)));
-        running
-            .into_iter()
-            .map(|run| {
-                run.join()
-                    .unwrap_or_else(|_| vec![("runs".to_owned(), Err("it panicked".to_owned()))])
-            })
-            .collect()
-    });
-    for ((name, assignor), checks) in KINDS.iter().zip(outcomes) {
-        report.begin(&format!("groups by scenario, {name} by {assignor}"));
-        for (what, outcome) in checks {
-            report.check(&what, outcome);
-        }
-        report.end();
-    }
+    report.side_by_side(
+        &KINDS,
+        |(name, assignor)| format!("groups by scenario, {name} by {assignor}"),
+        |kind| play(tools, bootstrap, *kind),
+    );
 }
 
 /// A part of the play, and what it shows.
@@ -132,14 +119,8 @@ impl<'a> Scene<'a> {
     }
 
     fn write(&mut self, count: i64) -> Result<(), String> {
-        let records: Vec<Record> = (0..count)
-            .map(|number| {
-                let mut record = Record::new(Some(b"key"), Some(number.to_string().as_bytes()));
-                record.place = number % i64::from(PARTITIONS);
-                record
-            })
-            .collect();
-        self.writer.produce(&Produce::to(&self.topic), &records)?;
+        self.writer
+            .produce(&Produce::to(&self.topic), &evenly(count, PARTITIONS))?;
         self.written += count;
         Ok(())
     }

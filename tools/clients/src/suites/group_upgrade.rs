@@ -19,25 +19,13 @@ const PAIRS: [(&str, &str, &str); 6] = [
 
 /// Runs the suite for every pair, all at once: most of it is waiting for heartbeats.
 pub(crate) fn run(report: &mut Report, tools: &Tools, bootstrap: &str) {
-    let outcomes: Vec<Vec<Check>> = std::thread::scope(|scope| {
-        let running = PAIRS.map(|pair| scope.spawn(move || roll(tools, bootstrap, pair)));
-        running
-            .into_iter()
-            .map(|run| {
-                run.join()
-                    .unwrap_or_else(|_| vec![("runs".to_owned(), Err("it panicked".to_owned()))])
-            })
-            .collect()
-    });
-    for ((classic, assignor, consumer), checks) in PAIRS.iter().zip(outcomes) {
-        report.begin(&format!(
-            "groups change their protocol, {classic} by {assignor} and {consumer}"
-        ));
-        for (what, outcome) in checks {
-            report.check(&what, outcome);
-        }
-        report.end();
-    }
+    report.side_by_side(
+        &PAIRS,
+        |(classic, assignor, consumer)| {
+            format!("groups change their protocol, {classic} by {assignor} and {consumer}")
+        },
+        |pair| roll(tools, bootstrap, *pair),
+    );
 }
 
 /// A step of the roll, and what it shows.

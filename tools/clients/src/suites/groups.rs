@@ -39,24 +39,22 @@ const STEP_MAX_CONSUMER: Duration = Duration::from_secs(120);
 /// Runs the suite for every library, all at once: most of it is waiting for sessions to end.
 pub(crate) fn run(report: &mut Report, tools: &Tools, bootstrap: &str) {
     let names = Tools::group_libraries();
-    let outcomes: Vec<Vec<Check>> = std::thread::scope(|scope| {
-        let running: Vec<_> = names
-            .iter()
-            .map(|name| scope.spawn(move || library(tools, bootstrap, name)))
-            .collect();
-        let join = |run: std::thread::ScopedJoinHandle<'_, Vec<Check>>| {
-            run.join()
-                .unwrap_or_else(|_| vec![("runs".to_owned(), Err("it panicked".to_owned()))])
-        };
-        running.into_iter().map(join).collect()
-    });
-    for (name, checks) in names.iter().zip(outcomes) {
-        report.begin(&format!("groups, {name}"));
-        for (what, outcome) in checks {
-            report.check(&what, outcome);
-        }
-        report.end();
-    }
+    report.side_by_side(
+        &names,
+        |name| format!("groups, {name}"),
+        |name| library(tools, bootstrap, name),
+    );
+}
+
+/// So many records, the same number to each partition.
+pub(super) fn evenly(count: i64, partitions: i32) -> Vec<Record> {
+    (0..count)
+        .map(|number| {
+            let mut record = Record::new(Some(b"key"), Some(number.to_string().as_bytes()));
+            record.place = number % i64::from(partitions);
+            record
+        })
+        .collect()
 }
 
 fn library(tools: &Tools, bootstrap: &str, name: &str) -> Vec<Check> {
@@ -144,14 +142,8 @@ impl<'a> Group<'a> {
 
     /// Writes more records, the same number to each partition.
     fn write(&mut self, count: i64) -> Result<(), String> {
-        let records: Vec<Record> = (0..count)
-            .map(|number| {
-                let mut record = Record::new(Some(b"key"), Some(number.to_string().as_bytes()));
-                record.place = number % i64::from(PARTITIONS);
-                record
-            })
-            .collect();
-        self.writer.produce(&Produce::to(&self.topic), &records)?;
+        self.writer
+            .produce(&Produce::to(&self.topic), &evenly(count, PARTITIONS))?;
         self.written += count;
         Ok(())
     }

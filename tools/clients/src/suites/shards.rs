@@ -14,6 +14,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 const PARTITIONS: i32 = 16;
+/// So that the journals of 32 shards do not decide whether the disk is large enough: a node stops appends while less
+/// than twice their size is free.
+const SETTINGS: [&str; 1] = ["strandline.journal.bytes=8388608"];
 /// A consumer of one partition needs the bootstrap connection, the leader's, and one to ask for metadata.
 const CONNECTIONS_MAX: usize = 3;
 /// How often the sockets of a client are looked at while it reads.
@@ -39,7 +42,7 @@ fn one_size(
     scratch: &Path,
     shards: usize,
 ) -> Result<(), String> {
-    let mut node = Broker::start(broker, scratch, shards)?;
+    let mut node = Broker::start_set(broker, scratch, shards, &SETTINGS)?;
     let list = node.bootstrap();
     let bootstrap = list.split(',').next().unwrap_or(&list);
     let topic = fresh("many-shards");
