@@ -6,7 +6,8 @@ const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
 const ONE_REPLICA: Effect = Effect::Without("a partition has one replica in this version");
-const ALONE: Effect = Effect::Without("a node runs alone in this version");
+const OTHERS_GO_ON: Effect =
+    Effect::Without("a failed directory stops its shards alone, and the node goes on");
 
 pub(super) const KEYS: &[Key] = &[
     Key::broker("auto.create.topics.enable", Kind::Boolean, Some("true"))
@@ -103,7 +104,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::broker("log.dir", Kind::List, Some("./data")).doc("Where the data lives; `log.dirs` wins."),
     Key::broker("log.dir.failure.timeout.ms", Kind::Long, Some("30000"))
         .at_least(1)
-        .effect(ALONE)
+        .effect(OTHERS_GO_ON)
         .doc("How long a failed directory may stay unreported before the node stops."),
     Key::broker("log.dirs", Kind::List, None)
         .synonyms(&[Synonym::same("log.dirs"), Synonym::same("log.dir")])

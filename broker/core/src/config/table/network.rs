@@ -3,7 +3,8 @@
 use super::super::key::{Check, Effect, Key, Kind};
 
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
-const ALONE: Effect = Effect::Without("a node runs alone in this version");
+const OWN_CONNECTIONS: Effect =
+    Effect::Without("nodes talk over connections of their own, with fixed times: see docs/cluster.md");
 const QUOTAS: Effect = Effect::Without("quotas are not served yet");
 
 pub(super) const KEYS: &[Key] = &[
@@ -33,7 +34,7 @@ pub(super) const KEYS: &[Key] = &[
         .effect(OWN_THREADS)
         .doc("How many finished fetches are kept before they are purged."),
     Key::broker("inter.broker.listener.name", Kind::String, None)
-        .effect(ALONE)
+        .effect(OWN_CONNECTIONS)
         .doc("The listener that nodes use among themselves."),
     Key::broker(
         "listener.security.protocol.map",
@@ -104,17 +105,17 @@ pub(super) const KEYS: &[Key] = &[
         .effect(OWN_THREADS)
         .doc("The most requests that wait for a thread."),
     Key::broker("request.timeout.ms", Kind::Int, Some("30000"))
-        .effect(ALONE)
+        .effect(OWN_CONNECTIONS)
         .doc("How long a request between nodes may take."),
     Key::broker(
         "socket.connection.setup.timeout.max.ms",
         Kind::Long,
         Some("30000"),
     )
-    .effect(ALONE)
+    .effect(OWN_CONNECTIONS)
     .doc("The longest time that connecting to another node may take."),
     Key::broker("socket.connection.setup.timeout.ms", Kind::Long, Some("10000"))
-        .effect(ALONE)
+        .effect(OWN_CONNECTIONS)
         .doc("How long connecting to another node may take at first."),
     Key::broker("socket.listen.backlog.size", Kind::Int, Some("50"))
         .at_least(1)

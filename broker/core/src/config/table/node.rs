@@ -3,6 +3,8 @@
 use super::super::key::{Check, Effect, Key, Kind};
 
 const OWN_PACE: Effect = Effect::Without("the quorum paces itself by controller.quorum.election.timeout.ms");
+const OWN_STORE: Effect = Effect::Without("the metadata lives in quorum.redb, which keeps itself small");
+const OWN_FIGURES: Effect = Effect::Without("the controller logs no figures of its own");
 const QUOTAS: Effect = Effect::Without("quotas are not served yet");
 
 pub(super) const KEYS: &[Key] = &[
@@ -35,7 +37,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("2000"),
     )
     .at_least(0)
-    .effect(OWN_PACE)
+    .effect(OWN_FIGURES)
     .internal()
     .doc("Metadata changes slower than this are logged."),
     Key::broker(
@@ -44,15 +46,15 @@ pub(super) const KEYS: &[Key] = &[
         Some("60000"),
     )
     .at_least(100)
-    .effect(OWN_PACE)
+    .effect(OWN_FIGURES)
     .internal()
     .doc("How often figures of the controller are logged."),
     Key::broker("controller.quorum.append.linger.ms", Kind::Int, Some("25"))
         .at_least(0)
-        .effect(OWN_PACE)
+        .effect(Effect::Without("a change is written as it comes"))
         .doc("How long the quorum's leader gathers changes before it writes them."),
     Key::broker("controller.quorum.auto.join.enable", Kind::Boolean, Some("false"))
-        .effect(OWN_PACE)
+        .effect(Effect::Without("a new node waits to be let in by strandctl cluster add"))
         .doc("Whether a new controller joins the voters by itself."),
     Key::broker("controller.quorum.bootstrap.servers", Kind::List, Some(""))
         .effect(Effect::Without("the voters are named by controller.quorum.voters"))
@@ -97,14 +99,14 @@ pub(super) const KEYS: &[Key] = &[
         .effect(OWN_PACE)
         .doc("How long a connection to a controller may be silent."),
     Key::broker("initial.broker.registration.timeout.ms", Kind::Int, Some("60000"))
-        .effect(OWN_PACE)
+        .effect(Effect::Without("a node tries to register until it is stopped"))
         .doc("How long a node tries to register before it gives up."),
     Key::broker("internal.metadata.delete.delay.millis", Kind::Long, Some("60000"))
-        .effect(OWN_PACE)
+        .effect(OWN_STORE)
         .internal()
         .doc("How long old metadata files stay."),
     Key::broker("internal.metadata.log.segment.bytes", Kind::Int, None)
-        .effect(OWN_PACE)
+        .effect(OWN_STORE)
         .internal()
         .doc("Size of a segment of the metadata log, in tests."),
     Key::broker(
@@ -112,7 +114,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Int,
         Some("8388608"),
     )
-    .effect(OWN_PACE)
+    .effect(OWN_STORE)
     .internal()
     .doc("The largest batch of the metadata log."),
     Key::broker(
@@ -120,7 +122,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Int,
         Some("8388608"),
     )
-    .effect(OWN_PACE)
+    .effect(OWN_STORE)
     .internal()
     .doc("The largest fetch of the metadata log."),
     Key::broker("metadata.log.dir", Kind::String, None)
@@ -134,7 +136,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("20971520"),
     )
     .at_least(1)
-    .effect(OWN_PACE)
+    .effect(OWN_STORE)
     .doc("How much metadata is written between two snapshots."),
     Key::broker(
         "metadata.log.max.snapshot.interval.ms",
@@ -142,24 +144,24 @@ pub(super) const KEYS: &[Key] = &[
         Some("3600000"),
     )
     .at_least(0)
-    .effect(OWN_PACE)
+    .effect(OWN_STORE)
     .doc("The longest time between two snapshots of the metadata."),
     Key::broker("metadata.log.segment.bytes", Kind::Int, Some("1073741824"))
         .at_least(8_388_608)
-        .effect(OWN_PACE)
+        .effect(OWN_STORE)
         .doc("Size of a segment of the metadata log."),
     Key::broker("metadata.log.segment.ms", Kind::Long, Some("604800000"))
-        .effect(OWN_PACE)
+        .effect(OWN_STORE)
         .doc("Age at which a segment of the metadata log is closed."),
     Key::broker("metadata.max.idle.interval.ms", Kind::Int, Some("500"))
         .at_least(0)
         .effect(OWN_PACE)
         .doc("How often an idle quorum writes a record to show that it lives."),
     Key::broker("metadata.max.retention.bytes", Kind::Long, Some("104857600"))
-        .effect(OWN_PACE)
+        .effect(OWN_STORE)
         .doc("How much old metadata is kept."),
     Key::broker("metadata.max.retention.ms", Kind::Long, Some("604800000"))
-        .effect(OWN_PACE)
+        .effect(OWN_STORE)
         .doc("For how long old metadata is kept."),
     Key::broker("node.id", Kind::Int, Some("1"))
         .at_least(0)
@@ -174,7 +176,7 @@ pub(super) const KEYS: &[Key] = &[
         Some("9223372036854775807"),
     )
     .at_least(0)
-    .effect(OWN_PACE)
+    .effect(Effect::Without("a start takes what its logs need"))
     .internal()
     .doc("How long a start may take."),
     Key::broker("unstable.api.versions.enable", Kind::Boolean, Some("false"))

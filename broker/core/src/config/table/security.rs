@@ -2,7 +2,7 @@
 
 use super::super::key::{Check, Effect, Key, Kind};
 
-const ALONE: Effect = Effect::Without("a node runs alone in this version");
+const NO_AUTHORIZATION: Effect = Effect::Without("there is no authorization yet");
 const TLS: Effect = Effect::Refused("TLS is not served yet: run it in a private network");
 const TLS_DETAIL: Effect = Effect::Without("TLS is not served yet");
 const SASL_DETAIL: Effect = Effect::Without("SASL is not served yet");
@@ -58,7 +58,7 @@ pub(super) const KEYS: &[Key] = &[
         .effect(Effect::Refused("delegation tokens are not served"))
         .doc("The secret that tokens are signed with."),
     Key::broker("early.start.listeners", Kind::List, None)
-        .effect(ALONE)
+        .effect(NO_AUTHORIZATION)
         .doc("Listeners that open before authorization is loaded."),
     Key::broker(
         "principal.builder.class",
