@@ -9,4 +9,5 @@ mod group;
 mod handlers;
 pub mod http;
 pub mod node;
+mod replica;
 pub mod shard;

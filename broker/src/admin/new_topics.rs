@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use strandline_core::config::GroupSettings;
 use strandline_core::group::offsets::OFFSETS_TOPIC;
-use strandline_core::metadata::{ConfigMap, NewTopic, PartitionLayout};
+use strandline_core::metadata::{ClusterImage, ConfigMap, MetadataVersion, NewTopic, PartitionLayout};
 
 use super::context::AdminContext;
-
-/// As many replicas as this version keeps of a partition, whatever is configured.
-const REPLICAS_MAX: i16 = 1;
 
 /// The topic of this name, as its first use creates it: by the node's defaults, or as the group coordinator needs it.
 pub(super) fn automatic(context: &AdminContext<'_>, name: &str) -> NewTopic {
@@ -17,7 +14,9 @@ pub(super) fn automatic(context: &AdminContext<'_>, name: &str) -> NewTopic {
     let (partitions, replication_factor, configs) = match name {
         OFFSETS_TOPIC => {
             let groups = GroupSettings::new(&config.static_config);
-            let replicas = groups.topic_replication_factor.min(REPLICAS_MAX);
+            let replicas = groups
+                .topic_replication_factor
+                .min(replicas_max(&context.image()));
             (groups.topic_partitions, replicas, offsets_topic_configs(&groups))
         }
         _ => (
@@ -34,6 +33,16 @@ pub(super) fn automatic(context: &AdminContext<'_>, name: &str) -> NewTopic {
             replication_factor,
         },
         configs,
+    }
+}
+
+/// As many replicas as an internal topic can have now: it must not wait for brokers that never come.
+fn replicas_max(image: &ClusterImage) -> i16 {
+    match image.metadata_version() {
+        MetadataVersion::ONE_REPLICA => 1,
+        _ => i16::try_from(image.live_brokers().count())
+            .unwrap_or(i16::MAX)
+            .max(1),
     }
 }
 

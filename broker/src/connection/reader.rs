@@ -192,6 +192,7 @@ impl<R: Runtime, D: Disk, H: ReadHalf> Reader<R, D, H> {
     }
 
     async fn serve_frame(&mut self, length: usize) -> Result<(), Close> {
+        self.shard.unpaused().await;
         let arrived = self.shard.runtime.now();
         self.connection.incomplete_since.set(None);
         let connection = self.connection.clone();

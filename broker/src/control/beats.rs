@@ -84,19 +84,21 @@ impl Beats {
         }
         let beat = |(shard, silent): (u32, &bool)| {
             let applied = shards.applied_by(shard);
-            ShardHeartbeat {
+            let (offset, epoch) = shards.registration(shard)?;
+            Some(ShardHeartbeat {
                 broker: registered.node.broker(shard),
-                epoch: registered.epoch,
+                epoch,
                 health: match silent {
                     _ if stopping => ShardHealth::Stopping,
                     true => ShardHealth::Silent,
-                    false if applied >= registered.offset => ShardHealth::Serving(applied),
+                    false if applied >= offset => ShardHealth::Serving(applied),
                     false => ShardHealth::Starting,
                 },
                 damaged: Vec::new(),
-            }
+            })
         };
-        let beats = (0..).zip(&self.silent).map(beat).collect();
+        // One that is away alone has nobody to speak for it.
+        let beats = (0..).zip(&self.silent).filter_map(beat).collect();
         Some((beats, UnderWay(self.under_way.clone())))
     }
 

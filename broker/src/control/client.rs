@@ -65,6 +65,28 @@ pub enum Report {
     },
     /// The node shall stop (a signal came).
     Stop,
+    /// One shard shall stop, or start again, while the node goes on.
+    Order {
+        /// Which shard.
+        shard: u32,
+        /// What of it.
+        order: ShardOrder,
+    },
+}
+
+/// What can be asked of one shard while its node goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardOrder {
+    /// Close its store and end. It is fenced once it has ended.
+    Stop,
+    /// Start again, as a new registration.
+    Start,
+    /// Stand still, as one that hangs. Nobody is told.
+    Pause,
+    /// Go on after a pause.
+    Resume,
+    /// It is gone already, without a word: for a simulation that kills it.
+    Lost,
 }
 
 /// The control thread's end of its mailboxes: one lane a kind, so that proposals never keep a report out.
@@ -230,6 +252,11 @@ impl ControlClient {
     /// Reports that the executor of `shard` ended.
     pub fn ended(&self, shard: u32, result: Result<(), String>) {
         self.tell(Report::Ended { shard, result });
+    }
+
+    /// Asks for one shard to stop or to start again. What does not fit its state is left undone.
+    pub fn order(&self, shard: u32, order: ShardOrder) {
+        self.tell(Report::Order { shard, order });
     }
 
     /// Asks the node to stop.

@@ -3,6 +3,9 @@
 //! It also carries the node through its life: every shard replays and listens; the node is registered; every shard
 //! serves by that image; its brokers are unfenced; and at the end every shard is stopped before the quorum is.
 
+mod ending;
+mod one_shard;
+
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::Pin;
@@ -10,17 +13,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use strandline_core::metadata::{
-    Answer, BrokerEpoch, BrokerId, Command, MetadataOffset, NodeId, NodeRegistration,
+    Answer, BrokerEpoch, BrokerId, Command, MetadataOffset, NodeId, NodeRegistration, ShardRegistration,
 };
 use strandline_runtime::{Monotonic, Queue, Runtime};
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use super::beats::{Beats, Registered};
 use super::client::{ControlClient, ControlError, ControlInbox, Proposal, Question, Report};
 pub use super::failure::NodeFailure;
 use super::quorum::{Decided, Quorum, QuorumError};
-pub use super::shards::ShardHandle;
 use super::shards::Shards;
+pub use super::shards::{ShardHandle, ShardMailbox};
 use super::told::{self, Told};
 use super::waiting::Waiting;
 use crate::node::context::{ImageSlot, StartedShard};
@@ -28,15 +32,20 @@ use crate::node::context::{ImageSlot, StartedShard};
 /// Proposals committed as one; what more waits goes with the next commit.
 const PROPOSALS_PER_COMMIT_MAX: usize = 512;
 
-/// How long a node of several waits for its leaderships to move before it stops.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// The last word of a node that stopped, so that nobody waits for its session to end.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause before what the node itself needs is proposed again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Makes a node's registration from what its shards bound.
-pub type Register = Box<dyn FnOnce(&[StartedShard]) -> NodeRegistration>;
+/// Makes registrations from what shards bound.
+pub trait Registrar {
+    /// Of the node, with all its shards; called once.
+    fn node(&mut self, started: &[StartedShard]) -> NodeRegistration;
+
+    /// Of one shard that started again, and the id of the node's directory.
+    fn shard(&self, shard: u32, started: &StartedShard) -> (Uuid, ShardRegistration);
+}
+
+/// Starts a shard again.
+pub type Launch = Box<dyn FnMut(u32)>;
 
 /// What the control loop is made of.
 pub struct Control<R, Q> {
@@ -52,8 +61,10 @@ pub struct Control<R, Q> {
     pub shards: Vec<ShardHandle>,
     /// This node.
     pub node: NodeId,
-    /// Makes the node's registration from what its shards bound.
-    pub register: Register,
+    /// Makes registrations from what shards bound.
+    pub registrar: Box<dyn Registrar>,
+    /// Starts a shard again that was stopped alone; without it, none can.
+    pub launch: Option<Launch>,
     /// Told once every shard serves, with what they bound.
     pub ready: oneshot::Sender<Vec<StartedShard>>,
     /// Where readers beside the shards find the newest image.
@@ -86,7 +97,8 @@ struct State<R, Q> {
     waiting: Waiting,
     phase: Phase,
     node: NodeId,
-    register: Option<Register>,
+    registrar: Box<dyn Registrar>,
+    launch: Option<Launch>,
     registered: Option<Registered>,
     ready: Option<oneshot::Sender<Vec<StartedShard>>>,
     images: ImageSlot,
@@ -105,6 +117,10 @@ type Waiter = (Duration, oneshot::Sender<Result<Answer, ControlError>>);
 enum Purpose {
     Register,
     Unfence,
+    /// One shard is gone.
+    Fence,
+    /// One shard is back.
+    RegisterShard(u32),
     Drain,
     Proposals(Vec<Waiter>),
 }
@@ -139,7 +155,8 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
             waiting: Waiting::default(),
             phase: Phase::Starting,
             node: self.node,
-            register: Some(self.register),
+            registrar: self.registrar,
+            launch: self.launch,
             registered: None,
             ready: Some(self.ready),
             images: self.images,
@@ -147,7 +164,7 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
             failure: None,
         };
         let mut in_flight: Option<InFlight> = None;
-        while !state.shards.all_ended() {
+        while !state.all_ended() {
             if in_flight.is_none()
                 && let Some((purpose, commands)) = state.own.pop_front()
             {
@@ -232,7 +249,9 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         let quorum = self.quorum.clone();
         // What the node itself needs is proposed again where it failed.
         let kept = match purpose {
-            Purpose::Register | Purpose::Unfence => commands.clone(),
+            Purpose::Register | Purpose::Unfence | Purpose::Fence | Purpose::RegisterShard(_) => {
+                commands.clone()
+            }
             Purpose::Drain | Purpose::Proposals(_) => Vec::new(),
         };
         let told: Vec<Told> = commands.iter().map(Told::of).collect();
@@ -265,19 +284,24 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
     fn report(&mut self, report: Report) {
         match report {
             Report::Started { shard, started } => {
-                self.shards.started(shard, started);
-                if let Some(started) = self.shards.all_started() {
+                self.shards.started(shard, started.clone());
+                if self.shards.is_returning(shard) {
+                    self.register_shard(shard, &started);
+                } else if let Some(started) = self.shards.all_started() {
                     self.register(&started);
                 }
             }
             Report::Applied { shard, offset } => {
                 self.shards.applied(shard, offset);
+                self.unfence_returned(shard);
                 let by_all = self.shards.applied_by_all();
                 self.waiting.applied(by_all);
                 self.advance(by_all);
             }
             Report::Ended { shard, result } => {
-                self.shards.ended(shard);
+                if self.shards.ended(shard) {
+                    return self.fence(shard, result);
+                }
                 let reason = match result {
                     Ok(()) if matches!(self.phase, Phase::Stopping) => return,
                     Ok(()) => "it ended without being told to".to_owned(),
@@ -289,6 +313,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                 });
             }
             Report::Stop => self.drain(),
+            Report::Order { shard, order } => self.order(shard, order),
         }
     }
 
@@ -318,14 +343,14 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
 
     /// Every shard listens: the node registers itself, all shards in one record.
     fn register(&mut self, started: &[StartedShard]) {
-        let (Phase::Starting, Some(register)) = (&self.phase, self.register.take()) else {
+        let Phase::Starting = &self.phase else {
             return;
         };
         // The image of a node of several may lag behind what its shards have applied, but not behind its registration.
         if self.quorum.is_alone() && !self.check_logs(self.quorum.image().offset()) {
             return;
         }
-        let registration = register(started);
+        let registration = self.registrar.node(started);
         self.own
             .push_back((Purpose::Register, vec![Command::RegisterNode(registration)]));
     }
@@ -364,26 +389,27 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                 if let Phase::Starting = self.phase {
                     self.phase = Phase::Registered(registered);
                 }
-                self.advance(self.shards.applied_by_all());
+                self.shards.all_registered(registered.offset, registered.epoch);
+                self.shards.publish(&self.quorum.image());
             }
             [Answer::Registered(Err(error))] => self.fail(NodeFailure::Registration(error.to_string())),
             other => unreachable!("apply answers a registration as such, not with {other:?}"),
         }
     }
 
-    fn own_brokers(&self, epoch: BrokerEpoch) -> Vec<(BrokerId, BrokerEpoch)> {
-        let image = self.quorum.image();
-        let own = image
-            .brokers()
-            .filter(|broker| broker.id.node() == self.node && broker.epoch == epoch);
-        own.map(|broker| (broker.id, epoch)).collect()
+    /// This node's shards that are there, as they are registered.
+    fn own_brokers(&self) -> Vec<(BrokerId, BrokerEpoch)> {
+        let registrations = self.shards.registrations();
+        registrations
+            .map(|(shard, epoch)| (self.node.broker(shard), epoch))
+            .collect()
     }
 
     /// Every shard serves by the image at `by_all`.
     fn advance(&mut self, by_all: MetadataOffset) {
         match &self.phase {
             Phase::Registered(registered) if by_all >= registered.offset => {
-                let brokers = self.own_brokers(registered.epoch);
+                let brokers = self.own_brokers();
                 self.phase = Phase::Serving;
                 self.own
                     .push_back((Purpose::Unfence, vec![Command::UnfenceBrokers { brokers }]));
@@ -461,7 +487,8 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         };
         match purpose {
             Purpose::Register => self.registered(&decided),
-            Purpose::Unfence => self.advance(self.shards.applied_by_all()),
+            Purpose::RegisterShard(shard) => self.shard_registered(shard, &decided),
+            Purpose::Unfence | Purpose::Fence => self.advance(self.shards.applied_by_all()),
             Purpose::Drain => {
                 if let Phase::Draining { until, .. } = &mut self.phase {
                     *until = Some(decided.first);
@@ -507,7 +534,9 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             }
             _ if matches!(self.phase, Phase::Stopping) => {}
             Purpose::Drain => self.stop(),
-            Purpose::Register | Purpose::Unfence if self.quorum.is_alone() => {
+            Purpose::Register | Purpose::Unfence | Purpose::Fence | Purpose::RegisterShard(_)
+                if self.quorum.is_alone() =>
+            {
                 self.fail(NodeFailure::Registration(told.to_string()));
             }
             again => {
@@ -539,49 +568,6 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         }
         self.failure.get_or_insert(failure);
         self.stop();
-    }
-
-    /// A node of several hands over first: its leaderships move while it still serves.
-    fn drain(&mut self) {
-        let (false, Phase::Serving, Some(registered)) =
-            (self.quorum.is_alone(), &self.phase, self.registered)
-        else {
-            if !matches!(self.phase, Phase::Draining { .. }) {
-                self.stop();
-            }
-            return;
-        };
-        self.phase = Phase::Draining {
-            until: None,
-            deadline: self.runtime.now() + DRAIN_TIMEOUT,
-        };
-        let brokers = self.own_brokers(registered.epoch);
-        self.own
-            .push_back((Purpose::Drain, vec![Command::StopBrokers { brokers }]));
-    }
-
-    /// The shards are closed: nobody needs to wait for their sessions to end.
-    async fn say_farewell(&self) {
-        let Some(registered) = self.registered else {
-            return;
-        };
-        let brokers = self.own_brokers(registered.epoch);
-        let commit = self.quorum.commit(vec![Command::FenceBrokers { brokers }]);
-        tokio::select! {
-            biased;
-            // Else the session ends by itself.
-            _ = commit => {}
-            () = self.runtime.sleep(FAREWELL_TIMEOUT) => {}
-        }
-    }
-
-    fn stop(&mut self) {
-        if !matches!(
-            std::mem::replace(&mut self.phase, Phase::Stopping),
-            Phase::Stopping
-        ) {
-            self.shards.stop();
-        }
     }
 }
 

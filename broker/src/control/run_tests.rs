@@ -13,6 +13,7 @@ use strandline_runtime::sim::{SimRuntime, Simulation};
 use strandline_runtime::{Queue, Runtime, SocketAddr};
 use uuid::Uuid;
 
+use super::super::client::ShardOrder;
 use super::super::quorum::SingleQuorum;
 use super::super::store::{Database, InlineStore};
 use super::*;
@@ -72,6 +73,7 @@ async fn shard(runtime: SimRuntime, context: ShardContext, seen: Seen) {
         StartedShard {
             addresses,
             metadata_offset: MetadataOffset(0),
+            damaged: Vec::new(),
         },
     );
     let mut mailbox = context.mailbox;
@@ -83,7 +85,7 @@ async fn shard(runtime: SimRuntime, context: ShardContext, seen: Seen) {
                 seen.borrow_mut().entry(shard).or_default().push(offset.0);
                 context.control.applied(shard, offset);
             }
-            ShardMessage::Report(..) => {}
+            ShardMessage::Report(..) | ShardMessage::Pause | ShardMessage::Resume => {}
             ShardMessage::Stop => break,
         }
     }
@@ -292,6 +294,7 @@ fn a_shard_that_ends_before_the_node_is_ready_counts_as_a_failed_start() {
                         StartedShard {
                             addresses,
                             metadata_offset,
+                            damaged: Vec::new(),
                         },
                     );
                     assert!(matches!(
@@ -314,6 +317,63 @@ fn a_shard_that_ends_before_the_node_is_ready_counts_as_a_failed_start() {
     }
 }
 
+/// It took an image in which it was still registered as before its restart, and spoke to its leaders as who it was: they
+/// answered nothing, and it never came back into an ISR.
+#[test]
+fn a_shard_that_starts_again_sees_no_image_before_its_registration() {
+    let simulation = Simulation::new(1);
+    let runtime = simulation.runtime("node");
+    simulation.run_until(async move {
+        let mut node = node(
+            &runtime,
+            Database::open_backend(|| Ok(InMemoryBackend::new())).unwrap(),
+        )
+        .await;
+        run_shards(&runtime, node.shards);
+        let (images, client) = (node.images, node.client);
+        let (seen, again) = (Seen::default(), runtime.clone());
+        let (factory, saw) = (node.factory, seen.clone());
+        node.control.launch = Some(Box::new(move |number| {
+            let (context, saw, task) = (factory.context(number, false), saw.clone(), again.clone());
+            again.spawn(Queue::Latency, async move {
+                // It replays.
+                task.sleep(LAG * 10).await;
+                shard(task.clone(), context, saw).await;
+            });
+        }));
+        let id = BrokerId(1001);
+        let until_fenced = async |fenced: bool| {
+            for _ in 0..1_000 {
+                if images.latest().broker(id).unwrap().fenced == fenced {
+                    return;
+                }
+                runtime.sleep(Duration::from_millis(5)).await;
+            }
+            panic!("fenced is never {fenced}");
+        };
+        let proposer = async {
+            node.ready.await.unwrap();
+            client.order(1, ShardOrder::Stop);
+            until_fenced(true).await;
+            client.order(1, ShardOrder::Start);
+            // The cluster changes while it replays: others are told.
+            client.propose(create("t", 5), Duration::ZERO).await.unwrap();
+            until_fenced(false).await;
+            let registered = images.latest().broker(id).unwrap().epoch;
+            let first = seen.borrow()[&1][0];
+            assert!(
+                first as i64 >= registered.0,
+                "it served by the image at {first}, before its registration at {registered}"
+            );
+            client.stop();
+        };
+        futures_util::future::join(node.control.run(), proposer)
+            .await
+            .0
+            .unwrap();
+    });
+}
+
 #[test]
 fn logs_that_are_ahead_of_the_quorum_are_refused() {
     let simulation = Simulation::new(1);
@@ -329,6 +389,7 @@ fn logs_that_are_ahead_of_the_quorum_are_refused() {
         let started = StartedShard {
             addresses: Vec::new(),
             metadata_offset: MetadataOffset(99),
+            damaged: Vec::new(),
         };
         ahead.control.started(ahead.shard, started);
         runtime.spawn(Queue::Latency, async move {

@@ -1,28 +1,77 @@
 //! The control thread's view of the node's shards: how far each is, and how to reach it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use strandline_core::metadata::{ClusterImage, MetadataOffset};
+use strandline_core::metadata::{BrokerEpoch, ClusterImage, MetadataOffset};
 use strandline_runtime::mailbox::{SendError, Sender};
 use tokio::sync::oneshot;
 
 use crate::node::context::{ImageSlot, ShardMessage, StartedShard};
 use crate::node::report::{Detail, ShardReport};
 
-/// How to reach a shard.
+/// How to reach a shard. Clones reach the same one, also after it started again.
 #[derive(Clone)]
 pub struct ShardHandle {
     /// Its mailbox.
-    pub mailbox: Sender<ShardMessage>,
+    pub mailbox: ShardMailbox,
     /// Its image slot.
     pub image: ImageSlot,
+}
+
+/// Where a shard is told things: a shard that starts again has another mailbox behind the same handle.
+#[derive(Clone)]
+pub struct ShardMailbox(Arc<Mutex<Sender<ShardMessage>>>);
+
+impl ShardMailbox {
+    /// A handle of `sender`.
+    pub fn new(sender: Sender<ShardMessage>) -> Self {
+        Self(Arc::new(Mutex::new(sender)))
+    }
+
+    /// The shard reads from another mailbox now.
+    pub(crate) fn replace(&self, sender: Sender<ShardMessage>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sender;
+    }
+
+    /// Puts `message` in the mailbox; never waits.
+    ///
+    /// # Errors
+    /// [`SendError`] gives it back when the mailbox is full or the shard gone.
+    pub fn send(&self, message: ShardMessage) -> Result<(), SendError<ShardMessage>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(message)
+    }
+}
+
+/// What a shard is, as far as the control thread knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// It starts with the node, and is not registered yet.
+    Starting,
+    /// It runs.
+    Up,
+    /// It is to stop while the node goes on.
+    Leaving,
+    /// It is not there while the node goes on.
+    Down,
+    /// It starts again, and is not registered yet.
+    Returning,
+    /// It is registered again, and may not have that image yet.
+    Registered,
+    /// It ended with the node.
+    Ended,
 }
 
 struct Shard {
     handle: ShardHandle,
     started: Option<StartedShard>,
     applied: MetadataOffset,
-    ended: bool,
+    life: Life,
+    /// Where and as what this life of it is registered. Before that it sees no image: by an older one it would serve in a
+    /// leader epoch that it held before its restart, and speak to others as who it was.
+    registration: Option<(MetadataOffset, BrokerEpoch)>,
 }
 
 /// All shards of the node, by number.
@@ -34,7 +83,8 @@ impl Shards {
             handle,
             started: None,
             applied: MetadataOffset(0),
-            ended: false,
+            life: Life::Starting,
+            registration: None,
         };
         Self(handles.into_iter().map(shard).collect())
     }
@@ -53,14 +103,26 @@ impl Shards {
         shard.applied = shard.applied.max(offset);
     }
 
-    /// What every shard serves by.
+    /// What every shard serves by; those that are down serve nothing.
     pub(super) fn applied_by_all(&self) -> MetadataOffset {
-        self.0.iter().map(|shard| shard.applied).min().unwrap_or_default()
+        let up = self.0.iter().filter(|shard| shard.life == Life::Up);
+        up.map(|shard| shard.applied).min().unwrap_or_default()
     }
 
     /// What one shard serves by.
     pub(super) fn applied_by(&self, shard: u32) -> MetadataOffset {
         self.0[shard as usize].applied
+    }
+
+    /// Where and as what a shard is registered, unless it is away.
+    pub(super) fn registration(&self, shard: u32) -> Option<(MetadataOffset, BrokerEpoch)> {
+        self.0[shard as usize].registration
+    }
+
+    /// The shards that are registered, and as what.
+    pub(super) fn registrations(&self) -> impl Iterator<Item = (u32, BrokerEpoch)> + '_ {
+        let shards = (0..).zip(&self.0);
+        shards.filter_map(|(number, shard)| Some((number, shard.registration?.1)))
     }
 
     /// Asks a shard for a sign of life, which is the answer; `None` if it cannot be asked now.
@@ -71,18 +133,98 @@ impl Shards {
         sent.is_ok().then_some(answered)
     }
 
-    pub(super) fn ended(&mut self, shard: u32) {
-        self.0[shard as usize].ended = true;
+    /// Ends a shard's life. Whether that was wanted of it alone.
+    pub(super) fn ended(&mut self, shard: u32) -> bool {
+        let shard = &mut self.0[shard as usize];
+        // One that could not come back is as down as it was.
+        let alone = matches!(shard.life, Life::Leaving | Life::Returning | Life::Registered);
+        shard.life = if alone { Life::Down } else { Life::Ended };
+        if alone {
+            shard.registration = None;
+        }
+        alone
     }
 
-    pub(super) fn all_ended(&self) -> bool {
-        self.0.iter().all(|shard| shard.ended)
+    /// Whether none is left; while the node serves, one that is down may come back.
+    pub(super) fn all_ended(&self, stopping: bool) -> bool {
+        let gone = |shard: &Shard| shard.life == Life::Ended || (stopping && shard.life == Life::Down);
+        self.0.iter().all(gone)
     }
 
-    /// Puts a newer image before every shard.
+    /// Tells one shard to close while the node goes on; false for one that does not run.
+    pub(super) fn leave(&mut self, shard: u32) -> bool {
+        let Some(shard) = self.0.get_mut(shard as usize) else {
+            return false;
+        };
+        let runs = shard.life == Life::Up;
+        if runs {
+            shard.life = Life::Leaving;
+            shard.tell(ShardMessage::Stop);
+        }
+        runs
+    }
+
+    /// Tells one shard something, if it runs.
+    pub(super) fn tell(&self, shard: u32, message: ShardMessage) {
+        let shard = self.0.get(shard as usize);
+        if let Some(shard) = shard.filter(|shard| shard.life == Life::Up) {
+            shard.tell(message);
+        }
+    }
+
+    /// A shard is to start again; false for one that is not down.
+    pub(super) fn begin_return(&mut self, shard: u32) -> bool {
+        let Some(shard) = self.0.get_mut(shard as usize) else {
+            return false;
+        };
+        let is_down = shard.life == Life::Down;
+        if is_down {
+            shard.life = Life::Returning;
+            shard.started = None;
+            shard.applied = MetadataOffset(0);
+        }
+        is_down
+    }
+
+    pub(super) fn is_returning(&self, shard: u32) -> bool {
+        self.0[shard as usize].life == Life::Returning
+    }
+
+    /// One shard that starts again is registered.
+    pub(super) fn registered(&mut self, shard: u32, offset: MetadataOffset, epoch: BrokerEpoch) {
+        let shard = &mut self.0[shard as usize];
+        if shard.life == Life::Returning {
+            shard.life = Life::Registered;
+            shard.registration = Some((offset, epoch));
+        }
+    }
+
+    /// All shards are registered with their node.
+    pub(super) fn all_registered(&mut self, offset: MetadataOffset, epoch: BrokerEpoch) {
+        for shard in &mut self.0 {
+            if shard.life == Life::Starting {
+                shard.life = Life::Up;
+                shard.registration = Some((offset, epoch));
+            }
+        }
+    }
+
+    /// The registration of a shard that came back, once it serves by that.
+    pub(super) fn returned(&mut self, shard: u32) -> Option<BrokerEpoch> {
+        let shard = &mut self.0[shard as usize];
+        let (offset, epoch) = shard.registration?;
+        if shard.life != Life::Registered || shard.applied < offset {
+            return None;
+        }
+        shard.life = Life::Up;
+        Some(epoch)
+    }
+
+    /// Puts a newer image before every shard that is in it as what it is now.
     pub(super) fn publish(&self, image: &Arc<ClusterImage>) {
         for shard in &self.0 {
-            if shard.handle.image.publish(image.clone()) {
+            let knows_it = |(offset, _)| image.offset() >= offset;
+            if shard.registration.is_some_and(knows_it) && shard.handle.image.publish(image.clone()) {
                 shard.tell(ShardMessage::ImageChanged);
             }
         }
@@ -90,7 +232,7 @@ impl Shards {
 
     /// Tells every shard to close.
     pub(super) fn stop(&self) {
-        for shard in &self.0 {
+        for shard in self.0.iter().filter(|shard| shard.life != Life::Leaving) {
             shard.tell(ShardMessage::Stop);
         }
     }

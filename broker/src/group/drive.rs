@@ -171,7 +171,7 @@ impl<D: Disk> Coordinator<D> {
         let (coordinator, shard, name) = (self.clone(), shard.clone(), Rc::<str>::from(name));
         let runtime = shard.runtime.clone();
         runtime.spawn(Queue::Latency, async move {
-            let result = coordinator.durable(end).await;
+            let result = coordinator.durable(&shard, end).await;
             let is_same = |group: &Group| group.life == life;
             if coordinator.groups.borrow().get(&name).is_some_and(is_same) {
                 coordinator.call(&shard, &name, |machine, now_ms, effects| {

@@ -61,6 +61,8 @@ pub(super) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, coordinator
         }
         return;
     }
+    // What is above the high watermark may not be committed yet: nobody is told of it.
+    coordinator.partition.until_latest_is_known().await;
     enter_groups(&shard, &coordinator, records).await;
     if coordinator.state() != State::Loading {
         return;

@@ -122,7 +122,8 @@ impl<D: Disk> Coordinator<D> {
         rules.now_ms = now_ms;
         rules.compression = TopicCompression::Producer;
         let batch = validate(&batch, &rules).map_err(|error| error.code())?;
-        let appended = self.partition.append(&batch);
+        self.partition.may_append(Acks::All)?;
+        let appended = self.partition.append(&batch, &shard.runtime);
         let appended = appended.map_err(|error| code_of(&error))?;
         Ok(appended.last_offset + 1)
     }
@@ -166,8 +167,8 @@ impl<D: Disk> Coordinator<D> {
     ///
     /// # Errors
     /// The code for the client: it will not be, as far as this shard knows.
-    pub(super) async fn durable(&self, end: i64) -> Result<(), ErrorCode> {
-        self.wait(end).wait().await.map_err(code_of_failed_append)
+    pub(super) async fn durable<R: Runtime>(&self, shard: &Shard<R, D>, end: i64) -> Result<(), ErrorCode> {
+        self.wait(shard, end).wait().await.map_err(code_of_failed_append)
     }
 
     /// The same, no longer than a commit may take.
@@ -179,20 +180,22 @@ impl<D: Disk> Coordinator<D> {
         shard: &Shard<R, D>,
         end: i64,
     ) -> Result<(), ErrorCode> {
-        let ack = self.wait(end);
+        let ack = self.wait(shard, end);
         let at = shard.runtime.now() + commit_timeout(shard);
         let _deadline = shard.deadlines.register(at, ack.clone());
         ack.wait().await.map_err(code_of_failed_append)
     }
 
-    fn wait(&self, end: i64) -> Rc<RecordsAck> {
+    fn wait<R: Runtime>(&self, shard: &Shard<R, D>, end: i64) -> Rc<RecordsAck> {
         let ack = Rc::new(RecordsAck::default());
         match self.partition.lost() {
             Some(code) => ack.end(Err(code)),
             None if self.partition.is_acknowledged(Acks::All, end) => ack.end(Ok(())),
             None => self
                 .partition
-                .wait_for_ack(Acks::All, end, AckWaiter::Records(ack.clone())),
+                .wait_for_ack(Acks::All, end, AckWaiter::Records(ack.clone()), || {
+                    shard.runtime.now()
+                }),
         }
         ack
     }

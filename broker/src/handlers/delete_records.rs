@@ -1,4 +1,4 @@
-//! DeleteRecords: raises a partition's start offset; answered once that is durable.
+//! DeleteRecords: raises a partition's start offset; answered once that is durable, on every replica that serves.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -189,7 +189,12 @@ async fn raise<R: Runtime, D: Disk>(
             .map_err(StoreError::from)
     };
     match durable.await {
-        Ok(()) => Ok(partition.log.start_offset()),
+        Ok(()) if !partition.is_replicated() => Ok(partition.log.start_offset()),
+        // As Kafka: deleted is what no replica that serves has any more.
+        Ok(()) => partition.started_everywhere(offset).await.map_err(|code| {
+            let reason = "another broker leads the partition now".to_owned();
+            (code, reason)
+        }),
         Err(error) => {
             let code = match error {
                 StoreError::Unknown(_) => ErrorCode::UnknownTopicOrPartition,

@@ -14,10 +14,11 @@ use strandline_wire::messages::describe_log_dirs_response::{
 };
 use strandline_wire::messages::{DescribeLogDirsRequest, TopicName};
 use strandline_wire::protocol::StrBytes;
+use uuid::Uuid;
 
 use super::Request;
 use crate::connection::{Answer, Close};
-use crate::shard::Topic;
+use crate::shard::Shard;
 
 /// The numbers asked of each topic; `None` asks for all topics.
 type Asked = Option<BTreeMap<TopicName, BTreeSet<i32>>>;
@@ -49,8 +50,8 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
     let code = match (shard.store.stopped(), shard.disk.space(&shard.directory).await) {
         (None, Ok(space)) => {
             let mut topics = Vec::new();
-            for topic in shard.topics.all() {
-                topics.extend(describe(&topic, &asked));
+            for (topic, logs) in held(shard) {
+                topics.extend(describe(&topic, &logs, &asked));
                 shard.runtime.yield_if_needed().await;
             }
             result = result
@@ -75,33 +76,51 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
     )
 }
 
-fn describe<D: Disk>(topic: &Topic<D>, asked: &Asked) -> Option<DescribeLogDirsTopic> {
-    let name = TopicName(StrBytes::from_string(topic.name.to_string()));
+/// The logs that the shard holds, led or following, by topic.
+fn held<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Vec<(TopicName, Vec<Log<D>>)> {
+    let mut logs: BTreeMap<Uuid, (TopicName, Vec<Log<D>>)> = BTreeMap::new();
+    let name = |name: &str| TopicName(StrBytes::from_string(name.to_owned()));
+    for topic in shard.topics.all() {
+        let led = topic.led();
+        let led = led.iter().map(|partition| partition.log.clone());
+        logs.insert(topic.id, (name(&topic.name), led.collect()));
+    }
+    let image = shard.image();
+    for followed in shard.replicas.all_followed() {
+        if let Some(topic) = image.topic(followed.id.topic_id) {
+            let entry = logs.entry(topic.id);
+            let (_, of_topic) = entry.or_insert_with(|| (name(&topic.name), Vec::new()));
+            of_topic.push(followed.log());
+        }
+    }
+    logs.into_values().collect()
+}
+
+fn describe<D: Disk>(name: &TopicName, logs: &[Log<D>], asked: &Asked) -> Option<DescribeLogDirsTopic> {
     let numbers = match asked {
         None => None,
-        Some(asked) => Some(asked.get(&name)?),
+        Some(asked) => Some(asked.get(name)?),
     };
-    let partitions: Vec<_> = topic
-        .led()
-        .iter()
-        .filter(|partition| numbers.is_none_or(|numbers| numbers.contains(&partition.number)))
-        .map(|partition| {
-            let segments = partition.log.segments();
+    let logs = logs.iter().map(|log| (log.id().partition as i32, log));
+    let partitions: Vec<_> = logs
+        .filter(|(number, _)| numbers.is_none_or(|numbers| numbers.contains(number)))
+        .map(|(number, log)| {
+            let segments = log.segments();
             let size = segments.iter().map(|segment| segment.payload_bytes).sum();
             let details = LogDetails {
                 segments: u32::try_from(segments.len()).unwrap_or(u32::MAX),
-                compaction: compaction(&partition.log),
+                compaction: compaction(log),
             };
             DescribeLogDirsPartition::default()
-                .with_partition_index(partition.number)
+                .with_partition_index(number)
                 .with_partition_size(saturated(size))
                 .with_unknown_tagged_fields(details.encode())
-                .with_offset_lag((partition.high_watermark() - partition.log.end_offset()).max(0))
+                .with_offset_lag((log.high_watermark() - log.end_offset()).max(0))
         })
         .collect();
     (!partitions.is_empty()).then(|| {
         DescribeLogDirsTopic::default()
-            .with_name(name)
+            .with_name(name.clone())
             .with_partitions(partitions)
     })
 }

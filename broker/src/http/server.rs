@@ -11,7 +11,6 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use strandline_runtime::SocketAddr;
-use strandline_runtime::mailbox::Sender;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, oneshot};
@@ -19,7 +18,7 @@ use tokio::time::timeout;
 
 use super::metrics;
 use crate::config::BrokerConfig;
-use crate::control::run::ShardHandle;
+use crate::control::run::{ShardHandle, ShardMailbox};
 use crate::node::connections::ConnectionLimits;
 use crate::node::context::{ImageSlot, ShardMessage};
 use crate::node::report::{Detail, ShardReport};
@@ -47,7 +46,7 @@ pub struct Server {
 }
 
 struct Endpoint {
-    shards: Vec<Sender<ShardMessage>>,
+    shards: Vec<ShardMailbox>,
     images: ImageSlot,
     node: strandline_core::metadata::NodeId,
     connections: ConnectionLimits,
@@ -202,7 +201,12 @@ mod tests {
     use crate::admin::tests::serving;
 
     fn endpoint(shards: u32) -> (Arc<Endpoint>, Vec<Receiver<ShardMessage>>) {
-        let (shards, mailboxes): (Vec<_>, Vec<_>) = (0..shards).map(|_| mailbox(4)).unzip();
+        let (shards, mailboxes): (Vec<_>, Vec<_>) = (0..shards)
+            .map(|_| {
+                let (sender, receiver) = mailbox(4);
+                (ShardMailbox::new(sender), receiver)
+            })
+            .unzip();
         let endpoint = Endpoint {
             images: ImageSlot::new(Arc::new(serving(shards.len() as u32))),
             shards,

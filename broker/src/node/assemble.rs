@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::connections::ConnectionLimits;
-use super::context::{ImageSlot, ShardContext, ShardListener, StartedShard};
+use super::context::{ImageSlot, Peers, ShardContext, ShardListener, StartedShard};
 use crate::config::BrokerConfig;
 use crate::config::broker::Listener;
 use crate::control::client::ControlClient;
 use crate::control::quorum::{Quorum, QuorumError};
-use crate::control::run::{Control, ShardHandle};
+use crate::control::run::{Control, Registrar, ShardHandle, ShardMailbox};
 
 /// A shard's mailbox: an announcement, a stop, and the scrapes of one moment.
 const SHARD_MAILBOX_CAPACITY: usize = 64;
@@ -56,6 +56,8 @@ pub struct Assembly<R, Q> {
     pub client: ControlClient,
     /// The shards, for a scrape.
     pub handles: Vec<ShardHandle>,
+    /// Makes the contexts of shards that start again.
+    pub factory: ShardFactory,
     /// Completes once every shard serves.
     pub ready: oneshot::Receiver<Vec<StartedShard>>,
     /// Holds the newest image, for readers beside the shards.
@@ -82,32 +84,22 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
     initialize(&quorum, layout.cluster_id).await?;
     let connections = ConnectionLimits::default();
     let (client, inbox) = ControlClient::new(config.shards);
-    let mut handles = Vec::new();
-    let mut contexts = Vec::new();
-    for (shard, place) in (0..).zip(&layout.shards) {
-        let (sender, receiver) = mailbox(SHARD_MAILBOX_CAPACITY);
-        let image = ImageSlot::new(quorum.image());
-        contexts.push(ShardContext {
-            shard,
-            broker_id: config.node_id.broker(shard),
-            config: config.clone(),
-            directory: place.folder.clone(),
-            format: place.is_new,
-            control: client.clone(),
-            image: image.clone(),
-            mailbox: receiver,
-            connections: connections.clone(),
-            listeners: config
-                .listeners
-                .iter()
-                .map(|listener| bind_address(listener, shard))
-                .collect(),
-        });
-        handles.push(ShardHandle {
-            mailbox: sender,
-            image,
-        });
-    }
+    let handle = |_: &ShardLayout| ShardHandle {
+        mailbox: ShardMailbox::new(mailbox(1).0),
+        image: ImageSlot::new(quorum.image()),
+    };
+    let handles: Vec<ShardHandle> = layout.shards.iter().map(handle).collect();
+    let factory = ShardFactory {
+        config: config.clone(),
+        folders: layout.shards.iter().map(|place| place.folder.clone()).collect(),
+        client: client.clone(),
+        connections: connections.clone(),
+        peers: Peers::default(),
+        handles: handles.clone(),
+    };
+    let places = (0..).zip(&layout.shards);
+    let contexts = places.map(|(shard, place)| factory.context(shard, place.is_new));
+    let contexts = contexts.collect();
     let images = ImageSlot::new(quorum.image());
     let (ready_sender, ready) = oneshot::channel();
     let heartbeat_interval = config.heartbeat_interval();
@@ -118,7 +110,8 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
         client: client.clone(),
         shards: handles.clone(),
         node: config.node_id,
-        register: Box::new(move |started| registration(&config, layout, started)),
+        registrar: Box::new(Registrations::new(config, layout)),
+        launch: None,
         ready: ready_sender,
         images: images.clone(),
         heartbeat_interval,
@@ -128,10 +121,48 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
         control,
         client,
         handles,
+        factory,
         ready,
         images,
         connections,
     })
+}
+
+/// Makes what a shard is started with, at the node's start and again.
+pub struct ShardFactory {
+    config: Arc<BrokerConfig>,
+    folders: Vec<PathBuf>,
+    client: ControlClient,
+    connections: ConnectionLimits,
+    peers: Peers,
+    handles: Vec<ShardHandle>,
+}
+
+impl ShardFactory {
+    /// What `shard` is started with; from now on its handle reaches the mailbox in it.
+    pub fn context(&self, shard: u32, format: bool) -> ShardContext {
+        let handle = &self.handles[shard as usize];
+        let (sender, receiver) = mailbox(SHARD_MAILBOX_CAPACITY);
+        handle.mailbox.replace(sender);
+        // What the one before was told and did not take is told again.
+        handle.image.take();
+        let listeners = self.config.listeners.iter();
+        let broker_id = self.config.node_id.broker(shard);
+        ShardContext {
+            shard,
+            broker_id,
+            replication: self.peers.enter(broker_id),
+            peers: self.peers.clone(),
+            config: self.config.clone(),
+            directory: self.folders[shard as usize].clone(),
+            format,
+            control: self.client.clone(),
+            image: handle.image.clone(),
+            mailbox: receiver,
+            connections: self.connections.clone(),
+            listeners: listeners.map(|listener| bind_address(listener, shard)).collect(),
+        }
+    }
 }
 
 async fn initialize(quorum: &impl Quorum, cluster_id: Uuid) -> Result<(), QuorumError> {
@@ -164,25 +195,53 @@ fn bind_address(listener: &Listener, shard: u32) -> ShardListener {
     }
 }
 
-fn registration(config: &BrokerConfig, layout: Layout, started: &[StartedShard]) -> NodeRegistration {
-    (layout.mark_formatted)();
-    let shards = layout
-        .shards
-        .iter()
-        .zip(started)
-        .zip(0..)
-        .map(|((place, started), shard)| ShardRegistration {
+/// Registers the node and its shards.
+struct Registrations {
+    config: Arc<BrokerConfig>,
+    directory_id: Uuid,
+    boot_id: String,
+    /// By shard.
+    directory_ids: Vec<Uuid>,
+    mark_formatted: Option<Box<dyn FnOnce()>>,
+}
+
+impl Registrations {
+    fn new(config: Arc<BrokerConfig>, layout: Layout) -> Self {
+        Self {
+            config,
+            directory_id: layout.directory_id,
+            boot_id: layout.boot_id,
+            directory_ids: layout.shards.iter().map(|place| place.directory_id).collect(),
+            mark_formatted: Some(layout.mark_formatted),
+        }
+    }
+}
+
+impl Registrar for Registrations {
+    fn node(&mut self, started: &[StartedShard]) -> NodeRegistration {
+        if let Some(mark_formatted) = self.mark_formatted.take() {
+            mark_formatted();
+        }
+        let shards = (0..).zip(started);
+        NodeRegistration {
+            node: self.config.node_id,
+            directory_id: self.directory_id,
+            boot_id: self.boot_id.clone(),
+            rack: self.config.rack.clone(),
+            shards: shards
+                .map(|(shard, started)| self.shard(shard, started).1)
+                .collect(),
+        }
+    }
+
+    fn shard(&self, shard: u32, started: &StartedShard) -> (Uuid, ShardRegistration) {
+        let registration = ShardRegistration {
             shard,
-            directory_id: place.directory_id,
-            endpoints: endpoints(config, shard, started),
-            damaged: Vec::new(),
-        });
-    NodeRegistration {
-        node: config.node_id,
-        directory_id: layout.directory_id,
-        boot_id: layout.boot_id,
-        rack: config.rack.clone(),
-        shards: shards.collect(),
+            directory_id: self.directory_ids[shard as usize],
+            endpoints: endpoints(&self.config, shard, started),
+            damaged: started.damaged.clone(),
+        };
+        (self.directory_id, registration)
     }
 }
 

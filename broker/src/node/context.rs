@@ -12,12 +12,13 @@
 //!    created topic is usable at once.
 //! 5. [`ShardMessage::Stop`]: it stops accepting, lets running requests end, closes the store, and returns from `run`.
 //!
-//! An error that `run` returns stops the node: a node is whole or gone.
+//! An error that `run` returns stops the node: a node is whole or gone. Only on order ([`ControlClient::order`]) a shard stops
+//! alone: its broker is fenced, the node goes on, and when the shard starts again it is registered by a record of its own.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use strandline_core::metadata::{BrokerId, MetadataOffset};
+use strandline_core::metadata::{BrokerId, MetadataOffset, PartitionReference};
 use strandline_runtime::SocketAddr;
 use strandline_runtime::mailbox::Receiver;
 use tokio::sync::oneshot;
@@ -27,6 +28,7 @@ use super::report::{Detail, ShardReport};
 pub use super::slot::ImageSlot;
 use crate::config::BrokerConfig;
 pub use crate::control::client::ControlClient;
+pub use crate::replica::{Delivery, Peers};
 
 /// What a shard is made of, handed to it once.
 pub struct ShardContext {
@@ -46,6 +48,10 @@ pub struct ShardContext {
     pub image: ImageSlot,
     /// What the control thread asks of the shard.
     pub mailbox: Receiver<ShardMessage>,
+    /// What other shards say to it as leaders and followers.
+    pub replication: Receiver<Delivery>,
+    /// How it reaches them.
+    pub peers: Peers,
     /// Counts connections over all shards.
     pub connections: ConnectionLimits,
     /// What to bind, one a listener.
@@ -68,6 +74,10 @@ pub enum ShardMessage {
     ImageChanged,
     /// A copy of counters, for a scrape or to see whether the shard answers; collected in slices that hold the shard well under 1 ms.
     Report(Detail, oneshot::Sender<ShardReport>),
+    /// Stand still: take no message, no request and no image, as a shard does that hangs; until [`ShardMessage::Resume`].
+    Pause,
+    /// Go on.
+    Resume,
     /// Close everything and return.
     Stop,
 }
@@ -79,4 +89,6 @@ pub struct StartedShard {
     pub addresses: Vec<SocketAddr>,
     /// The metadata offset that the shard's checkpoint covers: an image behind it means that the quorum lost its state.
     pub metadata_offset: MetadataOffset,
+    /// Replicas in which its replay found damage.
+    pub damaged: Vec<PartitionReference>,
 }

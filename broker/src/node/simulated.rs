@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::assemble::{Assembly, Layout, ShardLayout, assemble};
-use super::context::{ImageSlot, StartedShard};
+use super::context::{ImageSlot, ShardContext, StartedShard};
 use crate::config::BrokerConfig;
-use crate::control::client::ControlClient;
+use crate::control::client::{ControlClient, ShardOrder};
 use crate::control::quorum::{QuorumError, SingleQuorum};
 use crate::control::run::NodeFailure;
 use crate::control::store::{Database, InlineStore, SimulatedBackend, StoreError};
@@ -25,6 +25,8 @@ const SNAPSHOT_BYTES_MIN: u64 = 4 << 10;
 const DIRECTORY: &str = "/data";
 
 /// A running node of a simulation.
+///
+/// Its shards share the node's host, or have one each: then a shard can die alone, and clients reach each at its host.
 pub struct SimulatedNode {
     /// Completes once every shard serves, with what each bound.
     pub ready: oneshot::Receiver<Vec<StartedShard>>,
@@ -34,6 +36,28 @@ pub struct SimulatedNode {
     pub client: ControlClient,
     /// Holds the newest image.
     pub images: ImageSlot,
+    /// Where each shard runs.
+    hosts: Vec<SimRuntime>,
+}
+
+impl SimulatedNode {
+    /// The host of a shard.
+    pub fn host(&self, shard: u32) -> SimRuntime {
+        // Its newest life: a runtime of an earlier one is dead.
+        self.hosts[shard as usize].revived()
+    }
+
+    /// Kills one shard, which has a host of its own, as a panic would that left the rest alone: its tasks end where they
+    /// are, its connections are reset. What it had not written is gone.
+    pub fn kill_shard(&self, shard: u32) {
+        self.hosts[shard as usize].kill_host();
+        self.client.order(shard, ShardOrder::Lost);
+    }
+
+    /// Has one shard close its store and end, or start again.
+    pub fn order(&self, shard: u32, order: ShardOrder) {
+        self.client.order(shard, order);
+    }
 }
 
 /// A node that could not be put together.
@@ -58,6 +82,30 @@ pub async fn start(
     runtime: &SimRuntime,
     disk: &SimDisk,
     config: Arc<BrokerConfig>,
+) -> Result<SimulatedNode, SimulatedStartError> {
+    let hosts = vec![runtime.clone(); config.shards as usize];
+    start_on(runtime, disk, config, hosts).await
+}
+
+/// The same with a host for each shard, `shard-<n>`.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_apart(
+    runtime: &SimRuntime,
+    disk: &SimDisk,
+    config: Arc<BrokerConfig>,
+) -> Result<SimulatedNode, SimulatedStartError> {
+    let host = |shard| runtime.of_host(&format!("shard-{shard}"));
+    let hosts = (0..config.shards).map(host).collect();
+    start_on(runtime, disk, config, hosts).await
+}
+
+async fn start_on(
+    runtime: &SimRuntime,
+    disk: &SimDisk,
+    config: Arc<BrokerConfig>,
+    hosts: Vec<SimRuntime>,
 ) -> Result<SimulatedNode, SimulatedStartError> {
     let directory = Path::new(DIRECTORY);
     disk.make_durable_directories(directory)?;
@@ -89,7 +137,7 @@ pub async fn start(
     };
     let quorum = SingleQuorum::new(InlineStore(database), image, SNAPSHOT_BYTES_MIN);
     let node = assemble(runtime.clone(), quorum, config, layout).await?;
-    Ok(run(runtime, disk, node))
+    Ok(run(runtime, disk, node, hosts))
 }
 
 fn directory_id() -> Uuid {
@@ -99,16 +147,23 @@ fn directory_id() -> Uuid {
 fn run(
     runtime: &SimRuntime,
     disk: &SimDisk,
-    node: Assembly<SimRuntime, SingleQuorum<InlineStore>>,
+    mut node: Assembly<SimRuntime, SingleQuorum<InlineStore>>,
+    hosts: Vec<SimRuntime>,
 ) -> SimulatedNode {
     for context in node.shards {
-        let (runtime_of_shard, disk, client) = (runtime.clone(), disk.clone(), node.client.clone());
-        runtime.spawn(Queue::Latency, async move {
-            let shard = context.shard;
-            let result = crate::shard::run(runtime_of_shard, disk, context).await;
-            client.ended(shard, result.map_err(|error| error.to_string()));
-        });
+        let host = &hosts[context.shard as usize];
+        let is_apart = host.address() != runtime.address();
+        run_shard(host.clone(), disk.clone(), node.client.clone(), context, is_apart);
     }
+    let (factory, launched, client) = (node.factory, hosts.clone(), node.client.clone());
+    let disk = disk.clone();
+    let own = runtime.address();
+    node.control.launch = Some(Box::new(move |shard| {
+        let host = launched[shard as usize].revived();
+        let is_apart = host.address() != own;
+        let context = factory.context(shard, false);
+        run_shard(host, disk.clone(), client.clone(), context, is_apart);
+    }));
     let (end, ended) = oneshot::channel();
     let control = node.control.run();
     runtime.spawn(Queue::Latency, async move {
@@ -120,7 +175,26 @@ fn run(
         ended,
         client: node.client,
         images: node.images,
+        hosts,
     }
+}
+
+fn run_shard(
+    runtime: SimRuntime,
+    disk: SimDisk,
+    client: ControlClient,
+    context: ShardContext,
+    is_apart: bool,
+) {
+    runtime.clone().spawn(Queue::Latency, async move {
+        let shard = context.shard;
+        let result = crate::shard::run(runtime.clone(), disk, context).await;
+        client.ended(shard, result.map_err(|error| error.to_string()));
+        // As with a real executor: what is left of its tasks ends with it.
+        if is_apart {
+            runtime.kill_host();
+        }
+    });
 }
 
 /// Removes a folder and all in it.

@@ -1,6 +1,8 @@
 //! Starts a node, runs it, and stops it in order: shards first, the quorum last.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -180,10 +182,19 @@ async fn run_control(
     // Held until every shard has ended.
     let _locks = directories.locks();
     let layout = layout(&config, directories)?;
-    let node = assemble(runtime.clone(), quorum, config.clone(), layout).await?;
+    let mut node = assemble(runtime.clone(), quorum, config.clone(), layout).await?;
     let http = http::Server::bind(&config, &node.handles, node.images, node.connections).await?;
     let address = http.as_ref().map(http::Server::address);
-    let executors = start_shards(&config, &node.client, node.shards)?;
+    let executors = Rc::new(RefCell::new(start_shards(&config, &node.client, node.shards)?));
+    let (factory, client) = (node.factory, node.client.clone());
+    let (started, config_of_shards) = (executors.clone(), config.clone());
+    node.control.launch = Some(Box::new(move |shard| {
+        let context = factory.context(shard, false);
+        match start_shard(&config_of_shards, &client, context) {
+            Ok(executor) => started.borrow_mut().push(executor),
+            Err(error) => client.ended(shard, Err(error.to_string())),
+        }
+    }));
     runtime.spawn(
         Queue::Latency,
         signals::stop_on_signal(runtime.clone(), node.client)?,
@@ -193,7 +204,7 @@ async fn run_control(
     }
     runtime.spawn(Queue::Latency, ready::announce(config, address, node.ready));
     let result = node.control.run().await;
-    for executor in executors {
+    for executor in executors.take() {
         executor.join()?;
     }
     result?;
@@ -225,18 +236,25 @@ fn start_shards(
     client: &ControlClient,
     contexts: Vec<ShardContext>,
 ) -> Result<Vec<ShardHandle<()>>, StartError> {
-    let mut executors = Vec::new();
-    for context in contexts {
-        let (shard, control) = (context.shard, client.clone());
-        let kept_bytes = config.shard_kept_bytes();
-        let executor = spawn_shard(executor_options(config, shard), async move |runtime| {
-            large_blocks::keep_at_most(kept_bytes);
-            let result = crate::shard::run(runtime, GlommioDisk::new(), context).await;
-            control.ended(shard, result.map_err(|error| error.to_string()));
-        })?;
-        executors.push(executor);
-    }
-    Ok(executors)
+    let contexts = contexts.into_iter();
+    contexts
+        .map(|context| start_shard(config, client, context))
+        .collect()
+}
+
+fn start_shard(
+    config: &BrokerConfig,
+    client: &ControlClient,
+    context: ShardContext,
+) -> Result<ShardHandle<()>, StartError> {
+    let (shard, control) = (context.shard, client.clone());
+    let kept_bytes = config.shard_kept_bytes();
+    let executor = spawn_shard(executor_options(config, shard), async move |runtime| {
+        large_blocks::keep_at_most(kept_bytes);
+        let result = crate::shard::run(runtime, GlommioDisk::new(), context).await;
+        control.ended(shard, result.map_err(|error| error.to_string()));
+    })?;
+    Ok(executor)
 }
 
 /// Shards get cores of their own where there are enough; else they share them, and then nothing spins.

@@ -1,10 +1,13 @@
 //! Bringing the shard in line with a new image of the cluster: logs created, led, reconfigured, deleted, set aside.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use strandline_core::metadata::{
-    BrokerId, ClusterImage, Partition as AssignedPartition, Topic as ImageTopic,
+    BrokerId, ClusterImage, Command, MetadataVersion, Partition as AssignedPartition, PartitionReference,
+    Topic as ImageTopic,
 };
 use strandline_core::replica::Assignment;
 use strandline_runtime::Runtime;
@@ -13,6 +16,7 @@ use strandline_storage::{Log, RecoveryReport, StoreError, TopicPartitionId};
 use strandline_wire::{ErrorCode, topic_name};
 
 use super::{Partition, Shard, TopicRules};
+use crate::replica;
 
 /// What replay found, as far as it decides whether a log that storage lacks may start empty.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,8 @@ pub(super) struct ImageApplier<R: Runtime, D: Disk> {
     shard: Rc<Shard<R, D>>,
     recovered: Recovered,
     is_first: bool,
+    /// Replicas that the last image assigns and storage lost.
+    lost: RefCell<Vec<PartitionReference>>,
 }
 
 impl<R: Runtime, D: Disk> ImageApplier<R, D> {
@@ -43,6 +49,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             shard,
             recovered,
             is_first: true,
+            lost: RefCell::default(),
         }
     }
 
@@ -59,18 +66,26 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             shard.store.set_cleaner_options(cleaner);
             *shard.settings.borrow_mut() = Rc::new(settings);
         }
+        let own = image.broker(shard.broker_id);
+        let is_another = own.is_some_and(|own| shard.replicas.registered(own.epoch));
         for topic in before.topics().filter(|topic| image.topic(topic.id).is_none()) {
-            self.delete_topic(topic);
+            self.delete_topic(topic).await;
         }
+        // Followers go by the registrations of others.
+        let other_brokers = !before.has_same_brokers(&image);
         for topic in image.topics() {
             let unchanged = before
                 .topic(topic.id)
                 .is_some_and(|known| Arc::ptr_eq(known, topic));
-            if reconfigured || !unchanged {
-                self.apply_topic(&image, topic).await;
+            if reconfigured || is_another || !unchanged {
+                self.apply_topic(&before, &image, topic).await;
                 shard.runtime.yield_if_needed().await;
             }
         }
+        if other_brokers {
+            self.reassign_all(&image);
+        }
+        replica::retry_early_opens(&shard);
         if self.is_first {
             self.set_strays_aside(&image).await;
         }
@@ -78,15 +93,22 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
         *shard.image.borrow_mut() = image.clone();
         crate::group::image_changed(&shard, &before, &image);
         self.is_first = false;
+        self.tell_lost(&image).await;
         shard.control.applied(shard.number, image.offset());
     }
 
-    async fn apply_topic(&self, image: &ClusterImage, topic: &ImageTopic) {
+    async fn apply_topic(&self, before: &ClusterImage, image: &ClusterImage, topic: &ImageTopic) {
         let shard = &self.shard;
         let mut rules = None;
-        for (number, assigned) in topic.partitions.iter().enumerate() {
-            if assigned.leader != shard.broker_id {
-                self.stop_leading(topic, number as u32);
+        for (number, assigned) in (0..).zip(&topic.partitions) {
+            let id = TopicPartitionId {
+                topic_id: topic.id,
+                partition: number,
+            };
+            if !assigned.replicas.contains(&shard.broker_id) && assigned.leader != shard.broker_id {
+                self.stop_leading(id, assigned);
+                replica::stop_following(&shard.replicas, id).await;
+                self.delete_dropped(before, id);
                 continue;
             }
             let rules = rules.get_or_insert_with(|| {
@@ -97,32 +119,100 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
                     shard.config.decompressed_batch_max_bytes,
                 ))
             });
-            let entry = shard.topics.enter(topic.id, &topic.name, || rules.clone());
-            entry.set_rules(rules.clone());
-            if let Some(led) = entry.partition(number as i32) {
-                if led.leader_epoch() == assigned.leader_epoch.0 {
-                    led.log.set_settings(rules.log.clone());
-                    continue;
+            let applied = match assigned.leader == shard.broker_id {
+                true => self.apply_led(id, image, topic, assigned, rules).await,
+                false => {
+                    self.stop_leading(id, assigned);
+                    self.apply_followed(id, image, assigned, rules).await
                 }
-                // Whoever waits at the old one would wait for what only the new one hears of.
-                let now = shard.runtime.now();
-                led.lose(
-                    ErrorCode::NotLeaderOrFollower,
-                    "a new leader epoch of the partition began",
-                    now,
-                );
-            }
-            let id = TopicPartitionId {
-                topic_id: topic.id,
-                partition: number as u32,
             };
-            let assignment = Assignment::of(image, topic, assigned);
-            match self.lead(id, assigned, assignment, rules).await {
-                Ok(partition) => entry.set_partition(number as u32, Some(Rc::new(partition))),
-                Err(error) => {
-                    entry.set_partition(number as u32, None);
-                    tracing::error!(topic = topic.name, partition = number, %error, "cannot lead the partition");
-                }
+            if let Err(error) = applied {
+                tracing::error!(topic = topic.name, partition = number, %error, "the replica cannot be served");
+            }
+        }
+    }
+
+    async fn apply_led(
+        &self,
+        id: TopicPartitionId,
+        image: &ClusterImage,
+        topic: &ImageTopic,
+        assigned: &AssignedPartition,
+        rules: &Rc<TopicRules>,
+    ) -> Result<(), StoreError> {
+        let shard = &self.shard;
+        let entry = shard.topics.enter(topic.id, &topic.name, || rules.clone());
+        entry.set_rules(rules.clone());
+        let assignment = Assignment::of(image, topic, assigned);
+        if let Some(led) = entry.partition(id.partition as i32) {
+            // One that was alone begins anew to have others: it counts differently from then on.
+            let same_kind = led.is_replicated() == (assignment.replicas.len() > 1);
+            if led.leader_epoch() == assigned.leader_epoch.0 && same_kind {
+                led.log.set_settings(rules.log.clone());
+                self.reassign(&led, assignment);
+                return Ok(());
+            }
+            // Whoever waits at the old one would wait for what only the new one hears of.
+            let now = shard.runtime.now();
+            led.lose(
+                ErrorCode::NotLeaderOrFollower,
+                "a new leader epoch of the partition began",
+                now,
+            );
+            shard.replicas.stop_leading(id);
+            entry.set_partition(id.partition, None);
+        }
+        replica::stop_following(&shard.replicas, id).await;
+        let partition = Rc::new(self.lead(id, assigned, assignment, rules).await?);
+        if partition.is_replicated() {
+            shard.replicas.lead(&partition);
+        }
+        entry.set_partition(id.partition, Some(partition));
+        Ok(())
+    }
+
+    /// Tells a leader of a change within its epoch.
+    fn reassign(&self, led: &Rc<Partition<D>>, assignment: Assignment) {
+        if led.is_replicated()
+            && let Some(alter) = led.assigned(assignment, self.shard.runtime.now())
+        {
+            replica::propose(&self.shard, led, alter);
+        }
+    }
+
+    async fn apply_followed(
+        &self,
+        id: TopicPartitionId,
+        image: &ClusterImage,
+        assigned: &AssignedPartition,
+        rules: &TopicRules,
+    ) -> Result<(), StoreError> {
+        let log = self.open_or_create(id, assigned, rules)?;
+        replica::follow(&self.shard, image, assigned, log, rules.log.clone()).await
+    }
+
+    /// Deletes the log of a replica that a committed reassignment took away.
+    fn delete_dropped(&self, before: &ClusterImage, id: TopicPartitionId) {
+        let own = self.shard.broker_id;
+        let held = before.partition(id.topic_id, id.partition);
+        if self.is_first || !held.is_some_and(|held| held.replicas.contains(&own)) {
+            return;
+        }
+        match self.shard.store.delete_log(id) {
+            Ok(_) | Err(StoreError::Unknown(_)) => {}
+            Err(error) => tracing::error!(partition = %id, %error, "cannot delete the log"),
+        }
+    }
+
+    /// Who is registered or fenced changed: leaders go by that too, in partitions that did not change.
+    fn reassign_all(&self, image: &ClusterImage) {
+        for led in self.shard.replicas.all_led() {
+            let id = led.log.id();
+            if let Some(topic) = image.topic(id.topic_id)
+                && let Some(assigned) = topic.partitions.get(id.partition as usize)
+                && assigned.leader_epoch.0 == led.leader_epoch()
+            {
+                self.reassign(&led, Assignment::of(image, topic, assigned));
             }
         }
     }
@@ -172,26 +262,50 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             partition = %id,
             "storage has no log of a partition that it should hold: registered as damaged"
         );
+        self.lost.borrow_mut().push(PartitionReference {
+            topic: id.topic_id,
+            partition: id.partition,
+        });
         store.create_damaged(id, rules.log.clone())
     }
 
-    fn stop_leading(&self, topic: &ImageTopic, number: u32) {
-        let Some(entry) = self.shard.topics.by_id(topic.id) else {
+    /// Tells the quorum of replicas that are gone before this shard may lead: they must not pass for what they were.
+    async fn tell_lost(&self, image: &ClusterImage) {
+        let replicas = std::mem::take(&mut *self.lost.borrow_mut());
+        if replicas.is_empty() || image.metadata_version() == MetadataVersion::ONE_REPLICA {
+            return;
+        }
+        let Some(own) = image.broker(self.shard.broker_id) else {
             return;
         };
-        if let Some(led) = entry.partition(number as i32) {
-            entry.set_partition(number, None);
-            let now = self.shard.runtime.now();
-            led.lose(
-                ErrorCode::NotLeaderOrFollower,
-                "another broker leads the partition now",
-                now,
-            );
+        let command = Command::ReplicasDamaged {
+            broker: own.id,
+            epoch: own.epoch,
+            replicas,
+        };
+        if let Err(error) = self.shard.control.propose(command, Duration::ZERO).await {
+            tracing::error!(shard = self.shard.number, %error, "the quorum could not be told of lost replicas");
+        }
+    }
+
+    fn stop_leading(&self, id: TopicPartitionId, assigned: &AssignedPartition) {
+        let shard = &self.shard;
+        let Some(entry) = shard.topics.by_id(id.topic_id) else {
+            return;
+        };
+        if let Some(led) = entry.partition(id.partition as i32) {
+            entry.set_partition(id.partition, None);
+            shard.replicas.stop_leading(id);
+            let reason = match assigned.leader {
+                BrokerId::NONE => "no replica leads the partition now",
+                _ => "another broker leads the partition now",
+            };
+            led.lose(ErrorCode::NotLeaderOrFollower, reason, shard.runtime.now());
         }
     }
 
     /// Deletes what a committed record deleted.
-    fn delete_topic(&self, topic: &ImageTopic) {
+    async fn delete_topic(&self, topic: &ImageTopic) {
         let shard = &self.shard;
         if let Some(entry) = shard.topics.by_id(topic.id) {
             shard.topics.remove(topic.id);
@@ -201,6 +315,8 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             }
         }
         for id in logs_of(topic, shard.broker_id) {
+            shard.replicas.stop_leading(id);
+            replica::stop_following(&shard.replicas, id).await;
             // One that could not be led may have a log, or none.
             match shard.store.delete_log(id) {
                 Ok(_) | Err(StoreError::Unknown(_)) => {}

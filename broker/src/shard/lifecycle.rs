@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use strandline_core::config::BrokerSettings;
 use strandline_core::fetch_session::FetchSessionCache;
-use strandline_core::metadata::{BrokerId, MetadataOffset};
+use strandline_core::metadata::{BrokerId, MetadataOffset, PartitionReference};
 use strandline_runtime::local::Event;
+use strandline_runtime::mailbox::Receiver;
 use strandline_runtime::{Queue, Runtime, SocketAddr, TcpListener};
 use strandline_storage::disk::Disk;
-use strandline_storage::{CleanerOptions, OpenError, RecoveryReport, Store, StoreOptions};
+use strandline_storage::{CleanerOptions, OpenError, RecoveryReport, Store, StoreOptions, TopicPartitionId};
 use thiserror::Error;
 
 use super::image::{ImageApplier, Recovered};
@@ -22,6 +23,7 @@ use crate::config::BrokerConfig;
 use crate::connection::{self, ReceivePool};
 use crate::group::{self, Groups};
 use crate::node::context::{ShardContext, ShardListener, ShardMessage, StartedShard};
+use crate::replica::{self, Replicas};
 
 /// How long running requests may take to end once the shard stops; what is left is cut off.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -60,7 +62,14 @@ pub enum ShardError {
 /// [`ShardError`] if it cannot start.
 pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext) -> Result<(), ShardError> {
     let topics: Rc<Topics<D>> = Rc::default();
-    let (store, recovery) = open_store(&runtime, &disk, &context, topics.clone()).await?;
+    let replicas = Rc::new(Replicas::new(context.broker_id, context.peers.clone()));
+    let observer = Rc::new(Observer {
+        runtime: runtime.clone(),
+        topics: topics.clone(),
+        replicas: replicas.clone(),
+        shard: context.shard,
+    });
+    let (store, recovery) = open_store(&runtime, &disk, &context, observer).await?;
     let listeners = bind(&runtime, &context.listeners).await?;
     let started = StartedShard {
         addresses: listeners
@@ -68,6 +77,7 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
             .map(|(_, listener)| listener.local_address())
             .collect(),
         metadata_offset: MetadataOffset(recovery.metadata_offset),
+        damaged: recovery.damaged.iter().map(|(id, _)| reference(*id)).collect(),
     };
     let mut mailbox = context.mailbox;
     let shard = Rc::new(new_shard(
@@ -75,6 +85,7 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
         disk,
         store,
         topics,
+        replicas,
         Parts {
             number: context.shard,
             broker_id: context.broker_id,
@@ -94,12 +105,20 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
     shard
         .runtime
         .spawn(Queue::Background, group::expire_offsets(shard.clone()));
+    let inbox = replica::run(shard.clone(), context.replication);
+    shard.runtime.spawn(Queue::Latency, inbox);
+    shard.runtime.spawn(Queue::Latency, replica::tick(shard.clone()));
     shard.control.started(shard.number, started);
 
     let mut applier = ImageApplier::new(shard.clone(), Recovered::from(&recovery));
     let mut listeners = Some(listeners);
     loop {
-        match mailbox.receive().await {
+        let message = mailbox.receive().await;
+        let message = match message {
+            Some(ShardMessage::Pause) => pause(&shard, &mut mailbox).await,
+            other => other,
+        };
+        match message {
             Some(ShardMessage::ImageChanged) => {
                 applier.apply(shard.images.take()).await;
                 // A client that came earlier would be told of a cluster without brokers.
@@ -118,6 +137,7 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
                     .runtime
                     .spawn(Queue::Background, report::answer(shard.clone(), detail, reply));
             }
+            Some(ShardMessage::Pause | ShardMessage::Resume) => {}
             Some(ShardMessage::Stop) => break,
             None => return Err(ShardError::ControlGone),
         }
@@ -126,22 +146,39 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
     Ok(())
 }
 
+/// Stands still until it may go on; gives the message to go on with. Whoever asked for a copy meanwhile gets none.
+async fn pause<R: Runtime, D: Disk>(
+    shard: &Shard<R, D>,
+    mailbox: &mut Receiver<ShardMessage>,
+) -> Option<ShardMessage> {
+    tracing::warn!(shard = shard.number, "paused");
+    shard.paused.set(true);
+    let mut image_changed = false;
+    let next = loop {
+        match mailbox.receive().await {
+            Some(ShardMessage::ImageChanged) => image_changed = true,
+            Some(ShardMessage::Report(..) | ShardMessage::Pause) => {}
+            Some(ShardMessage::Resume) if image_changed => break Some(ShardMessage::ImageChanged),
+            other => break other,
+        }
+    };
+    shard.paused.set(false);
+    shard.resumed.notify_all();
+    tracing::warn!(shard = shard.number, "goes on");
+    next
+}
+
 async fn open_store<R: Runtime, D: Disk>(
     runtime: &R,
     disk: &D,
     context: &ShardContext,
-    topics: Rc<Topics<D>>,
+    observer: Rc<Observer<R, D>>,
 ) -> Result<(Store<R, D>, RecoveryReport), ShardError> {
     let shard = context.shard;
     let options = store_options(context);
     if context.format {
         Store::format(runtime.clone(), disk.clone(), &options).await?;
     }
-    let observer = Rc::new(Observer {
-        runtime: runtime.clone(),
-        topics,
-        shard,
-    });
     let (store, recovery) = Store::open(runtime.clone(), disk.clone(), options, observer).await?;
     if !recovery.clean && !context.format {
         tracing::info!(
@@ -156,6 +193,13 @@ async fn open_store<R: Runtime, D: Disk>(
         tracing::error!(shard, %partition, offset, "damaged: not served from this offset on");
     }
     Ok((store, recovery))
+}
+
+fn reference(id: TopicPartitionId) -> PartitionReference {
+    PartitionReference {
+        topic: id.topic_id,
+        partition: id.partition,
+    }
 }
 
 /// What the settings mean for the cleaner of one shard.
@@ -225,6 +269,7 @@ fn new_shard<R: Runtime, D: Disk>(
     disk: D,
     store: Store<R, D>,
     topics: Rc<Topics<D>>,
+    replicas: Rc<Replicas<D>>,
     parts: Parts,
 ) -> Shard<R, D> {
     let part = |part| usize::try_from(store.budget().limit() / part).unwrap_or(usize::MAX);
@@ -259,6 +304,7 @@ fn new_shard<R: Runtime, D: Disk>(
         image: RefCell::new(image),
         settings: RefCell::new(Rc::new(settings)),
         topics,
+        replicas,
         deadlines: Rc::new(Deadlines::default()),
         producer_ids: ProducerIds::default(),
         groups,
@@ -266,6 +312,8 @@ fn new_shard<R: Runtime, D: Disk>(
         connections: RefCell::default(),
         next_connection: Cell::new(1),
         connection_ended: Event::new(),
+        paused: Cell::new(false),
+        resumed: Event::new(),
         stopping: Cell::new(false),
         stop: Event::new(),
         metrics: Metrics::default(),

@@ -50,6 +50,7 @@ use crate::connection::{Connection, ReceivePool};
 use crate::group::Groups;
 use crate::node::connections::ConnectionLimits;
 use crate::node::context::{ControlClient, ImageSlot};
+use crate::replica::Replicas;
 
 /// What the tasks of a shard share.
 pub(crate) struct Shard<R: Runtime, D: Disk> {
@@ -67,6 +68,8 @@ pub(crate) struct Shard<R: Runtime, D: Disk> {
     /// The dynamic values under that image.
     settings: RefCell<Rc<BrokerSettings>>,
     pub(crate) topics: Rc<Topics<D>>,
+    /// Its partitions that have replicas on other shards.
+    pub(crate) replicas: Rc<Replicas<D>>,
     pub(crate) sessions: RefCell<FetchSessionCache>,
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) producer_ids: ProducerIds,
@@ -84,6 +87,8 @@ pub(crate) struct Shard<R: Runtime, D: Disk> {
     pub(crate) connection_ended: Event,
     stopping: Cell<bool>,
     stop: Event,
+    paused: Cell<bool>,
+    resumed: Event,
     pub(crate) metrics: Metrics,
     pub(crate) refusals: Refusals,
 }
@@ -104,6 +109,16 @@ impl<R: Runtime, D: Disk> Shard<R, D> {
     /// Whether the shard is told to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// Completes once the shard is not paused: at once, unless an operator has it stand still.
+    pub(crate) async fn unpaused(&self) {
+        while self.paused.get() {
+            let resumed = self.resumed.wait();
+            if self.paused.get() {
+                resumed.await;
+            }
+        }
     }
 
     /// Completes when the shard is told to stop.

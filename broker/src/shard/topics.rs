@@ -12,6 +12,7 @@ use strandline_wire::batch::{Codec, Compression, TimestampType, TopicCompression
 use strandline_wire::{ErrorCode, Uuid, topic_name};
 
 use super::partition::Partition;
+use crate::replica::Replicas;
 
 /// What a topic's configuration means for the path of a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,6 +192,7 @@ impl<D: Disk> Topics<D> {
 pub(crate) struct Observer<R: Runtime, D: Disk> {
     pub(crate) runtime: R,
     pub(crate) topics: Rc<Topics<D>>,
+    pub(crate) replicas: Rc<Replicas<D>>,
     pub(crate) shard: u32,
 }
 
@@ -202,6 +204,7 @@ impl<R: Runtime, D: Disk> StoreObserver<D> for Observer<R, D> {
                 partition.advance(now);
             }
         }
+        self.replicas.advanced(logs, now);
     }
 
     fn start_moved(&self, log: &Log<D>) {

@@ -96,7 +96,11 @@ impl SimClient {
     }
 
     pub async fn try_connect(runtime: &SimRuntime) -> std::io::Result<Self> {
-        let stream = runtime.connect(SocketAddr::from(([127, 0, 0, 1], PORT))).await?;
+        Self::try_connect_to(runtime, SocketAddr::from(([127, 0, 0, 1], PORT))).await
+    }
+
+    pub async fn try_connect_to(runtime: &SimRuntime, address: SocketAddr) -> std::io::Result<Self> {
+        let stream = runtime.connect(address).await?;
         let (read, write) = stream.split();
         Ok(Self {
             read,
@@ -106,9 +110,19 @@ impl SimClient {
     }
 
     pub async fn send<Q: Request>(&mut self, version: i16, request: &Q) {
+        self.try_send(version, request).await.unwrap();
+    }
+
+    pub async fn try_send<Q: Request>(&mut self, version: i16, request: &Q) -> std::io::Result<()> {
         let frame = frame(version, self.next_correlation_id, request);
         self.next_correlation_id += 1;
-        self.write.write_all(&frame).await.unwrap();
+        self.write.write_all(&frame).await
+    }
+
+    /// The answer; `None` if the connection ends before.
+    pub async fn try_ask<Q: Request>(&mut self, version: i16, request: &Q) -> Option<Q::Response> {
+        self.try_send(version, request).await.ok()?;
+        self.try_receive::<Q>(version).await
     }
 
     pub async fn receive<Q: Request>(&mut self, version: i16) -> Q::Response {

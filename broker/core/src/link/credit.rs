@@ -99,6 +99,11 @@ impl CreditReceiver {
         self.granted
     }
 
+    /// The newest grant.
+    pub fn granted(&self) -> u64 {
+        self.granted
+    }
+
     /// Bytes that came and are not released.
     pub fn outstanding(&self) -> u64 {
         self.received - self.released

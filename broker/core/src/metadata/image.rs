@@ -146,6 +146,11 @@ impl ClusterImage {
         self.brokers.values().filter(|broker| broker.is_active())
     }
 
+    /// Whether the brokers of `other` are these, as far as a look at pointers tells.
+    pub fn has_same_brokers(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.brokers, &other.brokers)
+    }
+
     /// A broker.
     pub fn broker(&self, id: BrokerId) -> Option<&Arc<Broker>> {
         self.brokers.get(&id)

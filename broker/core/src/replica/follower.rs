@@ -132,6 +132,19 @@ impl FollowerReplica {
         }
     }
 
+    /// The number of its newest open.
+    pub fn opens(&self) -> u32 {
+        self.opens
+    }
+
+    /// Its opens are numbered after `opens`, the newest that this broker has sent in this registration: a leader takes none
+    /// that is older than one that it knows.
+    #[must_use]
+    pub fn opening_after(mut self, opens: u32) -> Self {
+        self.opens = opens;
+        self
+    }
+
     /// Whom it follows.
     pub fn state(&self) -> &FollowerState {
         &self.state

@@ -88,6 +88,17 @@ impl World {
         self.hosts.borrow()[host].incarnation
     }
 
+    fn kill(&self, host: HostId) {
+        self.hosts.borrow_mut()[host].incarnation += 1;
+        self.trace.borrow_mut().record(&[4, host as u64]);
+        self.network
+            .borrow_mut()
+            .kill(&mut self.scheduler.borrow_mut(), host);
+        let tasks = self.scheduler.borrow_mut().take_host(host);
+        // Outside of every borrow: a future's drop may use the simulation.
+        drop(tasks);
+    }
+
     /// Polls one ready task; false when there is none.
     fn poll_one(&self) -> bool {
         let ready = self
@@ -202,19 +213,7 @@ impl Simulation {
     /// Ends a host as `kill -9` does: its tasks are dropped where they are, its connections reset, its ports
     /// free. [`Simulation::runtime`] starts it again.
     pub fn kill_host(&self, host: &str) {
-        self.kill(self.0.host(host));
-    }
-
-    fn kill(&self, host: HostId) {
-        self.0.hosts.borrow_mut()[host].incarnation += 1;
-        self.0.trace.borrow_mut().record(&[4, host as u64]);
-        self.0
-            .network
-            .borrow_mut()
-            .kill(&mut self.0.scheduler.borrow_mut(), host);
-        let tasks = self.0.scheduler.borrow_mut().take_host(host);
-        // Outside of every borrow: a future's drop may use the simulation.
-        drop(tasks);
+        self.0.kill(self.0.host(host));
     }
 
     /// Sets a host's wall clock off by so many milliseconds.
@@ -249,7 +248,7 @@ impl Drop for Simulation {
     fn drop(&mut self) {
         // Tasks hold the world that holds them.
         let hosts = self.0.hosts.borrow().len();
-        (0..hosts).for_each(|host| self.kill(host));
+        (0..hosts).for_each(|host| self.0.kill(host));
     }
 }
 
@@ -265,6 +264,36 @@ impl SimRuntime {
     /// Whether the host was killed since this runtime was made.
     pub fn is_killed(&self) -> bool {
         self.world.incarnation(self.host) != self.incarnation
+    }
+
+    /// The runtime of another host of the same simulation, as [`Simulation::runtime`] gives it.
+    #[must_use]
+    pub fn of_host(&self, name: &str) -> Self {
+        let host = self.world.host(name);
+        Self {
+            world: self.world.clone(),
+            host,
+            incarnation: self.world.incarnation(host),
+        }
+    }
+
+    /// A runtime of the host as it is now: this one may be of a life that was ended.
+    #[must_use]
+    pub fn revived(&self) -> Self {
+        Self {
+            incarnation: self.world.incarnation(self.host),
+            ..self.clone()
+        }
+    }
+
+    /// Where the host is reached from others.
+    pub fn address(&self) -> IpAddr {
+        network::address_of(self.host)
+    }
+
+    /// Ends the host as [`Simulation::kill_host`] does; for a task of another host.
+    pub fn kill_host(&self) {
+        self.world.kill(self.host);
     }
 
     /// How often tasks of the simulation have been polled: how finely a long piece of work is cut.

@@ -142,7 +142,11 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
         if let Some(acks) = self.acks {
             let end = last_offset + 1;
             if !partition.is_acknowledged(acks, end) {
-                pending.await_ack(item);
+                let timeout_code = match acks {
+                    Acks::All => partition.timeout_code(),
+                    Acks::None | Acks::Leader => None,
+                };
+                pending.await_ack(item, timeout_code);
                 partition.wait_for_ack(
                     acks,
                     end,
@@ -150,6 +154,7 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
                         request: pending.clone(),
                         item,
                     },
+                    || shard.runtime.now(),
                 );
             }
         }
@@ -186,7 +191,7 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
     /// Appends; base offset, last offset and append time of the batch, or of the one it duplicates.
     fn store(
         &self,
-        partition: &Partition<D>,
+        partition: &Rc<Partition<D>>,
         batch: &ValidatedBatch<'_>,
     ) -> Result<(i64, i64, i64), Refusal> {
         if let Some(code) = partition.lost() {
@@ -194,7 +199,7 @@ impl<R: Runtime, D: Disk> Appender<'_, R, D> {
             return Err(NotServed::from(code).into());
         }
         let by_broker = batch.header.is_log_append_time();
-        match partition.append(batch) {
+        match partition.append(batch, &self.request.shard.runtime) {
             Ok(appended) => {
                 let time = if by_broker { batch.header.max_timestamp } else { -1 };
                 Ok((appended.base_offset, appended.last_offset, time))

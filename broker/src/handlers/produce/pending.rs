@@ -26,6 +26,18 @@ const RECORD_ERROR_BYTES: usize = 128;
 struct Item {
     answer: ProducePartitionResponse<'static>,
     waits: bool,
+    /// What it is answered when its time is up, where that depends.
+    timeout_code: Option<Rc<Cell<ErrorCode>>>,
+}
+
+impl Item {
+    fn new(answer: ProducePartitionResponse<'static>) -> Self {
+        Self {
+            answer,
+            waits: false,
+            timeout_code: None,
+        }
+    }
 }
 
 /// The answer of a produce, as far as it is known, and how many of its partitions are still awaited.
@@ -99,7 +111,7 @@ impl PendingProduce {
             ..ProducePartitionResponse::error(index, ErrorCode::None)
         };
         let mut items = self.items.borrow_mut();
-        items.push(Item { answer, waits: false });
+        items.push(Item::new(answer));
         items.item_count() - 1
     }
 
@@ -118,12 +130,15 @@ impl PendingProduce {
             current_leader: refusal.leader,
             ..ProducePartitionResponse::error(index, refusal.code)
         };
-        self.items.borrow_mut().push(Item { answer, waits: false });
+        self.items.borrow_mut().push(Item::new(answer));
     }
 
     /// The answer waits for this partition.
-    pub(super) fn await_ack(&self, item: usize) {
-        self.items.borrow_mut().items_mut()[item].waits = true;
+    pub(super) fn await_ack(&self, item: usize, timeout_code: Option<Rc<Cell<ErrorCode>>>) {
+        let mut items = self.items.borrow_mut();
+        let item = &mut items.items_mut()[item];
+        item.waits = true;
+        item.timeout_code = timeout_code;
         self.waiting.set(self.waiting.get() + 1);
     }
 
@@ -192,12 +207,13 @@ impl PendingProduce {
     pub(crate) fn time_out(&self, now: Monotonic) {
         let count = self.items.borrow().item_count();
         for item in 0..count {
-            self.fail(
-                item,
-                ErrorCode::RequestTimedOut,
-                "not durable within the request's timeout",
-                now,
-            );
+            let code = self.items.borrow().items()[item].timeout_code.clone();
+            let code = code.map_or(ErrorCode::RequestTimedOut, |code| code.get());
+            let reason = match code {
+                ErrorCode::RequestTimedOut => "not durable within the request's timeout",
+                _ => "fewer replicas are in sync than min.insync.replicas asks for",
+            };
+            self.fail(item, code, reason, now);
         }
     }
 
