@@ -8,6 +8,7 @@ pub mod control;
 mod group;
 mod handlers;
 pub mod http;
+mod link;
 pub mod node;
 mod replica;
 pub mod shard;

@@ -349,6 +349,7 @@ fn a_new_leader_epoch_ends_the_waits_of_the_old_one() {
             shard: 0,
             directory_id: broker.directory_id,
             endpoints: broker.endpoints.clone(),
+            link: broker.link.clone(),
             damaged: Vec::new(),
         };
         let registration = NodeRegistration {

@@ -5,15 +5,15 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::describe_quorum_request::{PartitionData, TopicData};
 use kafka_protocol::messages::{
-    CreateTopicsRequest, DescribeQuorumRequest, InitProducerIdRequest, RemoveRaftVoterRequest,
-    UnregisterBrokerRequest, describe_quorum_response,
+    CreateTopicsRequest, DescribeQuorumRequest, DescribeQuorumResponse, InitProducerIdRequest,
+    RemoveRaftVoterRequest, UnregisterBrokerRequest, describe_quorum_response,
 };
+use support::nodes::{brokers, cluster, until};
 use support::topic::{create, metadata, name};
 use support::{Batch, Broker, Partition};
 
@@ -24,57 +24,6 @@ const REQUEST_TIMED_OUT: i16 = 7;
 const INVALID_REQUEST: i16 = 42;
 const BROKER_ID_NOT_REGISTERED: i16 = 102;
 const INCONSISTENT_CLUSTER_ID: i16 = 104;
-/// More than anything takes that does come.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// `broker.session.timeout.ms`, shorter than by default.
-const SESSION_MS: u32 = 3_000;
-
-/// Ports that were free a moment ago: voters are named before they run.
-fn voters(count: i32) -> String {
-    let listeners: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-        .collect();
-    let voter = |(node, listener): (i32, &TcpListener)| format!("{node}@{}", listener.local_addr().unwrap());
-    let voters: Vec<String> = (1..).zip(&listeners).map(voter).collect();
-    voters.join(",")
-}
-
-fn prepare(node: i32, voters: &str) -> Broker {
-    Broker::prepare(&[
-        "--shards",
-        "1",
-        "--node-id",
-        &node.to_string(),
-        "--set",
-        &format!("controller.quorum.voters={voters}"),
-        "--set",
-        &format!("broker.session.timeout.ms={SESSION_MS}"),
-        "--set",
-        "broker.heartbeat.interval.ms=500",
-    ])
-}
-
-/// Nodes 1 to 3.
-fn cluster() -> Vec<Broker> {
-    let voters = voters(3);
-    let mut nodes: Vec<Broker> = (1..=3).map(|node| prepare(node, &voters)).collect();
-    // The quorum's first start takes all of them.
-    nodes.iter_mut().for_each(Broker::spawn);
-    nodes.iter_mut().for_each(Broker::wait_until_ready);
-    nodes
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
-    }
-}
-
-fn brokers(node: &Broker) -> Vec<i32> {
-    let found = metadata(&mut node.client(), &[]);
-    found.brokers.iter().map(|broker| broker.node_id.0).collect()
-}
 
 fn leaders(node: &Broker, topic: &str) -> Vec<(i16, i32)> {
     let found = metadata(&mut node.client(), &[topic]);
@@ -223,14 +172,18 @@ fn the_metadata_outlives_any_node_and_its_partitions_come_back_with_it() {
     assert!(!brokers(&nodes[0]).contains(&3000));
 }
 
-fn quorum(node: &Broker) -> describe_quorum_response::PartitionData {
+fn describe(node: &Broker) -> DescribeQuorumResponse {
     let topic = TopicData::default()
         .with_topic_name(name("__cluster_metadata"))
         .with_partitions(vec![PartitionData::default()]);
     let request = DescribeQuorumRequest::default().with_topics(vec![topic]);
     let answer = node.client().call(2, &request);
     assert_eq!(answer.error_code, NONE, "{:?}", answer.error_message);
-    answer.topics[0].partitions[0].clone()
+    answer
+}
+
+fn quorum(node: &Broker) -> describe_quorum_response::PartitionData {
+    describe(node).topics[0].partitions[0].clone()
 }
 
 fn unregister(node: &Broker, broker: i32) -> i16 {
@@ -243,6 +196,14 @@ fn the_quorum_is_described_and_a_lost_node_is_unregistered() {
     let mut nodes = cluster();
     create(&mut nodes[0].client(), "kept", 3, &[]);
     for node in &nodes {
+        until("where every node is reached", || {
+            let names = |node: &describe_quorum_response::Node| {
+                let reached = node.listeners.iter().filter(|listener| listener.port > 0);
+                reached.map(|listener| listener.name.to_string()).collect()
+            };
+            let told: Vec<Vec<String>> = describe(node).nodes.iter().map(names).collect();
+            told == vec![vec!["CONTROLLER", "LINK-0"]; 3]
+        });
         let seen = quorum(node);
         assert!((1..=3).contains(&seen.leader_id.0), "{seen:?}");
         let voters: Vec<i32> = seen

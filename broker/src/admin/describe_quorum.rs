@@ -1,6 +1,6 @@
 //! DescribeQuorum (55): who votes on the cluster's metadata, who learns, and how far each is.
 
-use strandline_core::metadata::NodeId;
+use strandline_core::metadata::{ClusterImage, NodeId};
 use strandline_wire::messages::describe_quorum_request::DescribeQuorumRequest;
 use strandline_wire::messages::describe_quorum_response::{
     DescribeQuorumResponse, Listener, Node, PartitionData, ReplicaState, TopicData,
@@ -14,6 +14,8 @@ use crate::control::raft::membership::{Member, Status};
 /// The one topic that a quorum keeps, as Kafka calls it; here it is no topic, and nobody fetches it.
 const METADATA_TOPIC: &str = "__cluster_metadata";
 const CONTROLLER: &str = "CONTROLLER";
+/// Before the number of a shard: where shards of other nodes reach it.
+const LINK: &str = "LINK-";
 /// Where nobody knows.
 const UNKNOWN: i64 = -1;
 
@@ -48,7 +50,7 @@ pub async fn handle(
     });
     DescribeQuorumResponse::default()
         .with_topics(topics.collect())
-        .with_nodes(status.members.iter().map(node).collect())
+        .with_nodes(nodes(&status, &context.image()))
 }
 
 fn partition(status: &Status) -> PartitionData {
@@ -82,12 +84,26 @@ fn replica(status: &Status, member: &Member) -> ReplicaState {
         .with_last_caught_up_timestamp(UNKNOWN)
 }
 
-fn node(member: &Member) -> Node {
-    let listener = Listener::default()
-        .with_name(string(CONTROLLER))
-        .with_host(string(&member.address.host))
-        .with_port(member.address.port);
-    Node::default()
-        .with_node_id(messages::BrokerId(member.voter.node.0))
-        .with_listeners(vec![listener])
+fn nodes(status: &Status, image: &ClusterImage) -> Vec<Node> {
+    let nodes = status.members.iter().map(|member| {
+        let node = member.voter.node;
+        let brokers = image.brokers().filter(|broker| broker.id.node() == node);
+        let links = brokers.filter_map(|broker| {
+            let link = broker.link.as_ref()?;
+            let name = format!("{LINK}{}", broker.id.0 - node.broker(0).0);
+            Some(listener(&name, &link.host, link.port))
+        });
+        let controller = listener(CONTROLLER, &member.address.host, member.address.port);
+        Node::default()
+            .with_node_id(messages::BrokerId(node.0))
+            .with_listeners(std::iter::once(controller).chain(links).collect())
+    });
+    nodes.collect()
+}
+
+fn listener(name: &str, host: &str, port: u16) -> Listener {
+    Listener::default()
+        .with_name(string(name))
+        .with_host(string(host))
+        .with_port(port)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::controller::ControllerConfig;
+use super::links::LinkConfig;
 use strandline_core::config::{BrokerSettings, Layers, StaticConfig, TopicSettings};
 use strandline_core::metadata::{BrokerId, ClusterImage, ConfigMap, NodeId, Topic};
 use strandline_runtime::SocketAddr;
@@ -28,6 +29,8 @@ pub struct BrokerConfig {
     pub listeners: Vec<Listener>,
     /// The quorum, for a node of several.
     pub controller: Option<ControllerConfig>,
+    /// Where other nodes' shards reach this node's, for a node of several.
+    pub links: Option<LinkConfig>,
     /// Where `/metrics` and `/health` are served; `None` turns it off.
     pub http_address: Option<SocketAddr>,
     /// The processors to pin shards to; empty leaves them to the kernel.

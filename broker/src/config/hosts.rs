@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use strandline_runtime::runtime::IpAddr;
 
+/// Looks names up without waiting: an error that is worth another try while nothing is known.
+pub type Hosts = Box<dyn Fn(&str) -> Result<IpAddr, String>>;
+
 enum Lookup {
     Running(Option<IpAddr>),
     Found(IpAddr),

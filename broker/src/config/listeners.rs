@@ -146,13 +146,13 @@ fn check_distinct(listeners: &[ListenerAddress]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks that every port of every shard is another one, those of the node itself too, and that no advertised one lies beyond the last.
+/// Checks that every port of every shard is another one, those of the node itself too (so many from each on), and that no advertised one lies beyond the last.
 ///
 /// # Errors
 /// Which two meet, and on which port.
 pub fn check_ports(
     listeners: &[Listener],
-    of_node: &[(&str, SocketAddr)],
+    of_node: &[(&str, SocketAddr, u32)],
     shards: u32,
 ) -> Result<(), ConfigError> {
     let of_listeners = listeners
@@ -160,7 +160,7 @@ pub fn check_ports(
         .map(|listener| (listener.name.as_str(), listener.bind, listener.base_port, shards));
     let of_node = of_node
         .iter()
-        .map(|(name, address)| (*name, address.ip(), address.port(), 1));
+        .map(|(name, address, ports)| (*name, address.ip(), address.port(), *ports));
     let taken: Vec<_> = of_listeners
         .chain(of_node)
         .filter(|(_, _, port, _)| *port != 0)
@@ -359,7 +359,7 @@ mod tests {
             let listeners = resolve(keys(list), shards).unwrap();
             {
                 let of_node: Vec<_> = http
-                    .map(|http| ("HTTP", http.parse().unwrap()))
+                    .map(|http| ("HTTP", http.parse().unwrap(), 1))
                     .into_iter()
                     .collect();
                 check_ports(&listeners, &of_node, shards)

@@ -8,6 +8,7 @@ pub mod controller;
 mod descriptors;
 mod error;
 pub mod hosts;
+pub mod links;
 pub mod listeners;
 pub mod machine;
 pub mod print;

@@ -9,16 +9,20 @@ use strandline_core::metadata::{ConfigMap, NodeId, SHARDS_PER_NODE_MAX};
 use strandline_runtime::SocketAddr;
 
 use super::broker::{BrokerConfig, CONNECTION_BYTES};
-use super::controller::{self, ControllerKeys};
+use super::controller::{self, ControllerConfig, ControllerKeys};
 use super::descriptors;
 use super::error::{ConfigError, Errors};
 use super::hosts;
+use super::links::{self, LinkConfig, LinkKeys};
 use super::listeners::{self, ListenerKeys};
 use super::machine::Machine;
 use super::sources::Settings;
 
 /// Shards by default, even if the machine has more cores: each is a broker that every client connects to.
 const SHARDS_DEFAULT_MAX: usize = 8;
+/// Replicas of a topic by default, where so many voters are configured.
+const REPLICATION_FACTOR: i16 = 3;
+const REPLICATED_FROM: usize = 3;
 /// Memory of one shard by default, at most.
 const SHARD_MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 /// Connections that rest take at most this part of the memory; requests and answers have parts of their own.
@@ -150,12 +154,20 @@ pub fn resolve(
         },
         identity.node_id,
     ));
-    if let (Some(listeners), Some(http_address), Some(controller)) = (&listeners, http_address, &controller) {
+    let links = match &controller {
+        None => None,
+        Some(controller) => errors.take(links(&read, base_port, controller.as_ref(), shards)),
+    };
+    if let (Some(listeners), Some(http_address), Some(controller), Some(links)) =
+        (&listeners, http_address, &controller, &links)
+    {
+        let link = |links: &LinkConfig| ("LINK", SocketAddr::new(links.bind, links.base_port), shards);
         let of_node = [
-            http_address.map(|address| ("HTTP", address)),
+            http_address.map(|address| ("HTTP", address, 1)),
             controller
                 .as_ref()
-                .map(|controller| ("CONTROLLER", controller.bind)),
+                .map(|controller| ("CONTROLLER", controller.bind, 1)),
+            links.as_ref().map(link),
         ];
         let of_node: Vec<_> = of_node.into_iter().flatten().collect();
         errors.take(listeners::check_ports(listeners, &of_node, shards));
@@ -165,12 +177,20 @@ pub fn resolve(
     errors.take(groups.validate().map_err(ConfigError::Conflict));
     let descriptors = errors.take(descriptors::share_out(machine.descriptors_max, shards));
     errors.result()?;
-    let (Some(listeners), Some(http_address), Some(controller), Some(memory), Some(descriptors)) =
-        (listeners, http_address, controller, memory, descriptors)
+    let (Some(listeners), Some(http_address), Some(controller), Some(links), Some(memory), Some(descriptors)) =
+        (listeners, http_address, controller, links, memory, descriptors)
     else {
         unreachable!("what is missing is among the errors");
     };
     let idle_ms: i64 = read.number("connections.max.idle.ms")?;
+    let default_replication_factor = default_replication_factor(&read, controller.as_ref())?;
+    let mut static_config = static_config(settings);
+    if default_replication_factor == REPLICATION_FACTOR {
+        // What is not set is told as what holds.
+        let key = "default.replication.factor".to_owned();
+        let factor = REPLICATION_FACTOR.to_string();
+        static_config.0.entry(key).or_insert(factor);
+    }
     let direct_bytes = read.number("strandline.direct.bytes")?;
     Ok(BrokerConfig {
         node_id: identity.node_id,
@@ -181,6 +201,7 @@ pub fn resolve(
         log_dirs: identity.log_dirs.clone(),
         http_address,
         controller,
+        links,
         cores: if read.flag("strandline.shard.pin") {
             machine.cores.clone()
         } else {
@@ -197,7 +218,7 @@ pub fn resolve(
         request_partitions_max: read.number("max.request.partition.size.limit")?,
         auto_create_topics: read.flag("auto.create.topics.enable"),
         num_partitions: read.number("num.partitions")?,
-        default_replication_factor: read.number("default.replication.factor")?,
+        default_replication_factor,
         delete_topic_enable: read.flag("delete.topic.enable"),
         shard_memory_bytes: memory.of_shard,
         journal_bytes: memory.journal,
@@ -208,7 +229,7 @@ pub fn resolve(
         shard_preempt: Duration::from_micros(read.number("strandline.shard.preempt.us")?),
         shard_ring_depth: read.number("strandline.shard.ring.depth")?,
         shard_io_memory_bytes: read.number("strandline.shard.io.memory.bytes")?,
-        static_config: static_config(settings),
+        static_config,
     })
 }
 
@@ -308,6 +329,37 @@ fn http_address(read: &Reader<'_>, base_port: u16) -> Result<Option<SocketAddr>,
     Ok(Some(SocketAddr::new(address, port)))
 }
 
+/// A cluster of enough nodes keeps records through the loss of one, unless somebody says otherwise.
+fn default_replication_factor(
+    read: &Reader<'_>,
+    controller: Option<&ControllerConfig>,
+) -> Result<i16, ConfigError> {
+    let voters = controller.map_or(0, |controller| controller.voters.len());
+    match read.settings.get("default.replication.factor") {
+        None if voters >= REPLICATED_FROM => Ok(REPLICATION_FACTOR),
+        _ => read.number("default.replication.factor"),
+    }
+}
+
+fn links(
+    read: &Reader<'_>,
+    base_port: u16,
+    controller: Option<&ControllerConfig>,
+    shards: u32,
+) -> Result<Option<LinkConfig>, ConfigError> {
+    let port = match read.settings.get("strandline.link.port") {
+        Some(_) => Some(read.number("strandline.link.port")?),
+        None => None,
+    };
+    let keys = LinkKeys {
+        host: read.settings.get("strandline.link.host"),
+        port,
+        advertised_host: read.settings.get("strandline.link.advertised.host"),
+        base_port,
+    };
+    links::resolve(keys, controller, shards)
+}
+
 /// Reads single keys, with the table's default behind what was set.
 struct Reader<'a> {
     settings: &'a Settings,
@@ -377,6 +429,22 @@ mod tests {
         assert_eq!(config.rack, "node-1");
         assert_eq!(config.http_address.unwrap().to_string(), "127.0.0.1:9091");
         assert_eq!(config.listeners[0].base_port, 9092);
+    }
+
+    #[test]
+    fn three_voters_are_enough_for_three_replicas() {
+        let factor = |pairs: &[(&str, &str)]| resolved(pairs, 1).unwrap().default_replication_factor;
+        let three = (
+            "controller.quorum.voters",
+            "1@127.0.0.1:9,2@127.0.0.2:9,3@127.0.0.3:9",
+        );
+        assert_eq!(factor(&[three]), 3);
+        assert_eq!(factor(&[three, ("default.replication.factor", "2")]), 2);
+        assert_eq!(
+            factor(&[("controller.quorum.voters", "1@127.0.0.1:9,2@127.0.0.2:9")]),
+            1
+        );
+        assert_eq!(factor(&[]), 1);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use strandline_core::metadata::{BrokerEpoch, MetadataOffset, NodeId};
+use strandline_core::metadata::{BrokerEpoch, MetadataOffset, NodeId, PartitionReference};
 use strandline_core::sessions::{ShardHealth, ShardHeartbeat};
 use strandline_runtime::Monotonic;
 use tokio::sync::oneshot;
@@ -24,6 +24,8 @@ pub(super) struct Beats {
     /// What each shard was asked and has not answered yet.
     asked: Vec<Option<oneshot::Receiver<ShardReport>>>,
     silent: Vec<bool>,
+    /// The replicas that each shard found damaged, by its last answer.
+    damaged: Vec<Vec<PartitionReference>>,
     /// A heartbeat is on its way; no second one overtakes it.
     under_way: Rc<Cell<bool>>,
 }
@@ -54,6 +56,7 @@ impl Beats {
             next_beat: now,
             asked: (0..shards).map(|_| None).collect(),
             silent: vec![false; shards],
+            damaged: vec![Vec::new(); shards],
             under_way: Rc::default(),
         }
     }
@@ -94,7 +97,7 @@ impl Beats {
                     false if applied >= offset => ShardHealth::Serving(applied),
                     false => ShardHealth::Starting,
                 },
-                damaged: Vec::new(),
+                damaged: self.damaged[shard as usize].clone(),
             })
         };
         // One that is away alone has nobody to speak for it.
@@ -109,7 +112,11 @@ impl Beats {
                     self.silent[shard as usize] = true;
                     continue;
                 }
-                Some(Ok(_)) | None => true,
+                Some(Ok(report)) => {
+                    self.damaged[shard as usize] = report.damaged;
+                    true
+                }
+                None => true,
                 Some(Err(TryRecvError::Closed)) => false,
             };
             self.silent[shard as usize] = !answered;

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use strandline_core::metadata::{Answer, ApplyError, BlockOfProducerIds, BrokerId, Command, MetadataOffset};
+use strandline_core::metadata::{
+    Answer, ApplyError, BlockOfProducerIds, BrokerEpoch, BrokerId, Command, MetadataOffset,
+};
 use strandline_runtime::mailbox::{Receiver, SendError, Sender, mailbox};
 use strandline_wire::ErrorCode;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::raft::membership::{Change, Status};
+use super::raft::membership::{Change, NoChange, Status};
 use crate::node::context::StartedShard;
 
 /// Proposals that may wait for the control thread; beyond it they are refused rather than queued without bound.
@@ -37,6 +39,11 @@ pub enum Question {
     Status(oneshot::Sender<Result<Status, ControlError>>),
     /// Another membership.
     Change(Change, oneshot::Sender<Result<(), ControlError>>),
+    /// Whether the process of another node's shard, in this registration of it, is dead.
+    Suspect(
+        (BrokerId, BrokerEpoch),
+        oneshot::Sender<Result<bool, ControlError>>,
+    ),
 }
 
 /// What the rest of the node tells the control thread.
@@ -111,6 +118,9 @@ pub enum ControlError {
     /// The quorum refuses it, for this reason.
     #[error("{0}")]
     Refused(String),
+    /// The membership of the quorum is as asked for, or does not hold who was meant.
+    #[error("{1}")]
+    NoChange(NoChange, String),
     /// No majority of the quorum answers: the change may not have been made.
     #[error("the metadata quorum did not commit it: {0}")]
     NoMajority(String),
@@ -125,6 +135,8 @@ impl ControlError {
         match self {
             Self::Busy | Self::NoMajority(_) => ErrorCode::RequestTimedOut,
             Self::Refused(_) => ErrorCode::InvalidRequest,
+            Self::NoChange(NoChange::DuplicateVoter, _) => ErrorCode::DuplicateVoter,
+            Self::NoChange(NoChange::VoterNotFound, _) => ErrorCode::VoterNotFound,
             Self::Stopping => ErrorCode::NotController,
             Self::Storage(_) => ErrorCode::KafkaStorageError,
         }
@@ -198,6 +210,17 @@ impl ControlClient {
     pub async fn change_quorum(&self, change: Change) -> Result<(), ControlError> {
         let (reply, answer) = oneshot::channel();
         self.question(Question::Change(change, reply), answer).await
+    }
+
+    /// A link to this registration of another node's shard is gone, and its port refuses: has the quorum's leader told if the process is
+    /// dead. Whether it was.
+    ///
+    /// # Errors
+    /// [`ControlError`] if the leader could not be told.
+    pub async fn suspect(&self, broker: BrokerId, epoch: BrokerEpoch) -> Result<bool, ControlError> {
+        let (reply, answer) = oneshot::channel();
+        self.question(Question::Suspect((broker, epoch), reply), answer)
+            .await
     }
 
     async fn question<T>(

@@ -4,11 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use strandline_core::metadata::{Answer, ClusterImage, Command, MetadataOffset};
+use strandline_core::metadata::{
+    Answer, BrokerEpoch, BrokerId, ClusterImage, Command, MetadataOffset, NodeId,
+};
 use strandline_core::sessions::ShardHeartbeat;
 use thiserror::Error;
 
-use super::raft::membership::{Change, Member, Status};
+use super::raft::membership::{Change, Member, NoChange, Status};
 use super::raft::types::{VoterAddress, VoterId};
 use super::store::{QuorumStore, StoreError};
 
@@ -33,6 +35,14 @@ pub trait Quorum: 'static {
 
     /// Changes who votes and who learns.
     fn change(&self, change: Change) -> impl Future<Output = Result<(), QuorumError>>;
+
+    /// A link to `node` is gone, and its port refuses: if its controller's does too, the process is dead, and the quorum's leader
+    /// hears of these shards of it. Whether it did.
+    fn suspect(
+        &self,
+        node: NodeId,
+        shards: Vec<(BrokerId, BrokerEpoch)>,
+    ) -> impl Future<Output = Result<bool, QuorumError>>;
 
     /// Tells the quorum's leader how the node's shards are.
     fn heartbeat(&self, shards: Vec<ShardHeartbeat>) -> impl Future<Output = Result<(), QuorumError>>;
@@ -62,6 +72,9 @@ pub enum QuorumError {
     /// The quorum refuses it.
     #[error("{0}")]
     Refused(String),
+    /// The membership is as asked for, or does not hold who was meant.
+    #[error("{1}")]
+    NoChange(NoChange, String),
     /// The store cannot be relied on any more: the node must stop.
     #[error("the metadata store failed: {0}")]
     Broken(String),
@@ -168,6 +181,14 @@ impl<S: QuorumStore + 'static> Quorum for SingleQuorum<S> {
         Err(QuorumError::Refused(
             "this node is alone: name the voters in 'controller.quorum.voters', itself first, and start it again".to_owned(),
         ))
+    }
+
+    async fn suspect(
+        &self,
+        _node: NodeId,
+        _shards: Vec<(BrokerId, BrokerEpoch)>,
+    ) -> Result<bool, QuorumError> {
+        Ok(false)
     }
 
     async fn heartbeat(&self, _shards: Vec<ShardHeartbeat>) -> Result<(), QuorumError> {

@@ -72,6 +72,7 @@ async fn shard(runtime: SimRuntime, context: ShardContext, seen: Seen) {
         shard,
         StartedShard {
             addresses,
+            link: None,
             metadata_offset: MetadataOffset(0),
             damaged: Vec::new(),
         },
@@ -293,6 +294,7 @@ fn a_shard_that_ends_before_the_node_is_ready_counts_as_a_failed_start() {
                         number,
                         StartedShard {
                             addresses,
+                            link: None,
                             metadata_offset,
                             damaged: Vec::new(),
                         },
@@ -388,6 +390,7 @@ fn logs_that_are_ahead_of_the_quorum_are_refused() {
         run_shards(&runtime, node.shards);
         let started = StartedShard {
             addresses: Vec::new(),
+            link: None,
             metadata_offset: MetadataOffset(99),
             damaged: Vec::new(),
         };

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use strandline_core::metadata::{
-    Answer, ClusterImage, Command, Endpoint, NodeRegistration, ShardRegistration,
+    Answer, ClusterImage, Command, Endpoint, LinkAddress, NodeRegistration, ShardRegistration,
 };
 use strandline_runtime::mailbox::mailbox;
+use strandline_runtime::runtime::IpAddr;
 use strandline_runtime::{Runtime, SocketAddr};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -160,7 +161,17 @@ impl ShardFactory {
             image: handle.image.clone(),
             mailbox: receiver,
             connections: self.connections.clone(),
-            listeners: listeners.map(|listener| bind_address(listener, shard)).collect(),
+            listeners: listeners
+                .map(|listener| ShardListener {
+                    name: listener.name.clone(),
+                    address: bind_address(listener.bind, listener.base_port, shard),
+                })
+                .collect(),
+            link: self
+                .config
+                .links
+                .as_ref()
+                .map(|links| bind_address(links.bind, links.base_port, shard)),
         }
     }
 }
@@ -184,15 +195,12 @@ pub fn is_of_cluster(image: &ClusterImage, cluster_id: Uuid) -> bool {
     image.cluster_id().is_none_or(|stored| stored == cluster_id)
 }
 
-fn bind_address(listener: &Listener, shard: u32) -> ShardListener {
-    let port = match listener.base_port {
+fn bind_address(ip: IpAddr, base_port: u16, shard: u32) -> SocketAddr {
+    let port = match base_port {
         0 => 0,
         base => base + shard as u16,
     };
-    ShardListener {
-        name: listener.name.clone(),
-        address: SocketAddr::new(listener.bind, port),
-    }
+    SocketAddr::new(ip, port)
 }
 
 /// Registers the node and its shards.
@@ -239,10 +247,19 @@ impl Registrar for Registrations {
             shard,
             directory_id: self.directory_ids[shard as usize],
             endpoints: endpoints(&self.config, shard, started),
+            link: link(&self.config, started),
             damaged: started.damaged.clone(),
         };
         (self.directory_id, registration)
     }
+}
+
+fn link(config: &BrokerConfig, started: &StartedShard) -> Option<LinkAddress> {
+    let links = config.links.as_ref()?;
+    Some(LinkAddress {
+        host: links.advertised_host.clone(),
+        port: started.link?.port(),
+    })
 }
 
 fn endpoints(config: &BrokerConfig, shard: u32, started: &StartedShard) -> Vec<Endpoint> {

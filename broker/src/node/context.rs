@@ -56,6 +56,8 @@ pub struct ShardContext {
     pub connections: ConnectionLimits,
     /// What to bind, one a listener.
     pub listeners: Vec<ShardListener>,
+    /// Where to bind for links of other nodes; port 0 takes a free one.
+    pub link: Option<SocketAddr>,
 }
 
 /// An address that a shard serves.
@@ -87,6 +89,8 @@ pub enum ShardMessage {
 pub struct StartedShard {
     /// The bound addresses, in the order of [`ShardContext::listeners`].
     pub addresses: Vec<SocketAddr>,
+    /// Where it takes links of other nodes.
+    pub link: Option<SocketAddr>,
     /// The metadata offset that the shard's checkpoint covers: an image behind it means that the quorum lost its state.
     pub metadata_offset: MetadataOffset,
     /// Replicas in which its replay found damage.

@@ -59,5 +59,15 @@ fn taken_now(config: &BrokerConfig) -> Vec<String> {
             controller.bind
         ));
     }
+    if let Some(links) = config.links.as_ref().filter(|links| links.base_port > 0) {
+        for shard in 0..config.shards as u16 {
+            let address = SocketAddr::new(links.bind, links.base_port + shard);
+            if let Err(error) = check_can_listen(address) {
+                taken.push(format!(
+                    "links, shard {shard}: cannot listen on {address}: {error}; choose other ports by 'strandline.link.port'"
+                ));
+            }
+        }
+    }
     taken
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use strandline_core::metadata::PartitionReference;
 use strandline_storage::{CleanerStats, LongestTurns};
 use strandline_wire::ErrorCode;
 use uuid::Uuid;
@@ -181,6 +182,8 @@ pub struct ShardReport {
     pub appends_refused: u64,
     /// Partitions of which something cannot be read.
     pub damaged_partitions: u64,
+    /// Replicas that must not lead: something of them cannot be read, or they contradict their leader.
+    pub damaged: Vec<PartitionReference>,
     /// Every replica.
     pub partitions: Vec<PartitionReport>,
     /// The groups coordinated here.

@@ -34,10 +34,10 @@ pub(super) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, uplink: Rc<
                 continue;
             }
             Some(Arrived::Opened(opened)) => self::opened(&shard, &uplink, opened).await,
-            Some(Arrived::Frames(head, body)) => {
-                let (window, bytes) = (head.window, body.len() as u64);
+            Some(Arrived::Frames(head, body, connection)) => {
+                let taken = (head.window, body.len() as u64, connection);
                 let result = frames(&shard, &uplink, head, body).await;
-                if !uplink.released(window, bytes) {
+                if !uplink.released(taken) {
                     shard.replicas.stuck.set();
                 }
                 result
@@ -247,7 +247,7 @@ fn failed<R: Runtime, D: Disk>(
 /// The replica follows no more, and the quorum hears of it: it must not lead.
 fn damaged<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, followed: &Followed<D>, reason: &str) {
     tracing::error!(partition = %followed.id, reason, "the replica is damaged: it follows no more");
-    followed.give_up();
+    followed.quarantine();
     let command = Command::ReplicasDamaged {
         broker: shard.broker_id,
         epoch: shard.replicas.epoch.get(),
@@ -255,7 +255,7 @@ fn damaged<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, followed: &Followed<D>,
     };
     let control = shard.control.clone();
     shard.runtime.spawn(Queue::Background, async move {
-        // Told again by the registration of the next start, which finds the damage too.
+        // Told again with each heartbeat.
         let _ = control.propose(command, Duration::ZERO).await;
     });
 }

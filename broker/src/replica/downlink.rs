@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use strandline_core::link::{CreditSender, LinkFrames, LinkMessage, Window};
 use strandline_core::metadata::{BrokerId, LeaderEpoch};
+use strandline_runtime::local::Event;
 use strandline_runtime::mailbox::{SendError, Sender};
 use strandline_runtime::{Queue, Runtime};
 use strandline_storage::disk::Disk;
@@ -24,11 +25,12 @@ const FULL_PAUSE: Duration = Duration::from_millis(1);
 
 /// A link of one registration of this shard to one of a follower's shard.
 pub(crate) struct Downlink<D: Disk> {
-    pub(super) session: Session,
+    pub(crate) session: Session,
     sender: Sender<Delivery>,
     tail: Lane<D>,
     catch_up: Lane<D>,
     ended: Cell<bool>,
+    over: Event,
 }
 
 /// A follower of a partition that waits to be sent something.
@@ -73,6 +75,7 @@ impl<D: Disk> Downlink<D> {
             tail: Lane::default(),
             catch_up: Lane::default(),
             ended: Cell::new(false),
+            over: Event::new(),
         }
     }
 
@@ -95,7 +98,7 @@ impl<D: Disk> Downlink<D> {
     }
 
     /// The follower has reserved so many bytes in all.
-    pub(super) fn granted(&self, window: Window, bytes: u64) {
+    pub(crate) fn granted(&self, window: Window, bytes: u64) {
         let lane = self.lane(window);
         if let Err(error) = lane.credit.borrow_mut().granted(bytes) {
             tracing::warn!(peer = self.session.peer.0, %error, "a follower takes credit back");
@@ -117,9 +120,18 @@ impl<D: Disk> Downlink<D> {
     /// Another registration of the peer, or the shard's own end.
     pub(super) fn end(&self) {
         self.ended.set(true);
+        self.over.notify_all();
         for lane in [&self.tail, &self.catch_up] {
             lane.waiting.borrow_mut().clear();
             lane.wake.set();
+        }
+    }
+
+    /// Completes once it has ended.
+    pub(crate) async fn until_ended(&self) {
+        let over = self.over.wait();
+        if !self.ended.get() {
+            over.await;
         }
     }
 

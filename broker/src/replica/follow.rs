@@ -12,8 +12,9 @@ use strandline_runtime::{Monotonic, Queue, Runtime};
 use strandline_storage::disk::Disk;
 use strandline_storage::{Log, LogSettings, StoreError, TopicPartitionId};
 
-use super::uplink::Uplink;
+use super::uplink::{Uplink, Way};
 use super::{Replicas, apply, millis, reference};
+use crate::link;
 use crate::shard::Shard;
 
 /// A replica of a partition that another shard leads, or nobody.
@@ -25,6 +26,8 @@ pub(crate) struct Followed<D: Disk> {
     gave_up: Cell<Option<FollowerState>>,
     /// The newest open of the shard.
     opens: Rc<Cell<u32>>,
+    /// It contradicts its leader; whoever leads next may be another.
+    damaged: Cell<bool>,
     /// What its leader sent is being done; nobody else may touch its log meanwhile.
     busy: Cell<bool>,
     idle: Event,
@@ -122,6 +125,16 @@ impl<D: Disk> Followed<D> {
             .is_some_and(|following| Rc::ptr_eq(&following.uplink, uplink))
     }
 
+    /// It is damaged, and follows nobody until the next leader.
+    pub(super) fn quarantine(&self) {
+        self.damaged.set(true);
+        self.give_up();
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damaged.get()
+    }
+
     /// It contradicts what was committed, or its log takes nothing any more: it follows nobody until the next leader.
     pub(super) fn give_up(&self) {
         if let Some(following) = self.following.borrow_mut().take() {
@@ -195,6 +208,7 @@ pub(crate) async fn follow<R: Runtime, D: Disk>(
         following: RefCell::default(),
         gave_up: Cell::new(None),
         opens: replicas.opens.clone(),
+        damaged: Cell::new(false),
         busy: Cell::new(false),
         idle: Event::new(),
     });
@@ -205,7 +219,7 @@ pub(crate) async fn follow<R: Runtime, D: Disk>(
         tracing::error!(partition = %id, from, "a damaged replica does not follow");
         return Ok(());
     }
-    let uplink = uplink_to(shard, (assigned.leader, state.leader_broker_epoch));
+    let uplink = uplink_to(shard, image, (assigned.leader, state.leader_broker_epoch));
     let replica = FollowerReplica::follow(state, position_of(&log), log.high_watermark());
     let replica = replica.opening_after(replicas.opens.get());
     *followed.following.borrow_mut() = Some(Following { replica, uplink });
@@ -244,7 +258,11 @@ fn state_of(image: &ClusterImage, assigned: &AssignedPartition, own: BrokerId) -
 }
 
 /// The link to this registration of a leader's shard, opened if it is not there.
-fn uplink_to<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, leader: (BrokerId, BrokerEpoch)) -> Rc<Uplink> {
+fn uplink_to<R: Runtime, D: Disk>(
+    shard: &Rc<Shard<R, D>>,
+    image: &ClusterImage,
+    leader: (BrokerId, BrokerEpoch),
+) -> Rc<Uplink> {
     let replicas = &shard.replicas;
     let known = replicas.uplinks.borrow().get(&leader.0).cloned();
     if let Some(known) = known {
@@ -254,16 +272,52 @@ fn uplink_to<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, leader: (BrokerId, Br
         known.end();
     }
     let budget = shard.store.budget();
-    let reserved = budget.claim(Uplink::reserved_bytes(budget.limit(), replicas.peers.count()));
+    let peers = replicas.peers.count().max(image.brokers().len());
+    let reserved = budget.claim(Uplink::reserved_bytes(budget.limit(), peers));
     let own = (replicas.broker, replicas.epoch.get());
-    let sender = replicas.peers.sender(leader.0);
-    let uplink = Rc::new(Uplink::new(own, leader, sender, reserved));
+    let is_remote = leader.0.node() != replicas.broker.node();
+    let link = image.broker(leader.0).and_then(|broker| broker.link.clone());
+    let way = match is_remote {
+        true => Way::Link(link),
+        false => Way::Mailbox(replicas.peers.sender(leader.0)),
+    };
+    let uplink = Rc::new(Uplink::new(own, leader, way, reserved));
     replicas.uplinks.borrow_mut().insert(leader.0, uplink.clone());
-    if !uplink.grant() {
-        replicas.stuck.set();
+    if is_remote {
+        shard
+            .runtime
+            .spawn(Queue::Latency, link::dial(shard.clone(), uplink.clone()));
+    } else {
+        grant(replicas, &uplink);
     }
     shard
         .runtime
         .spawn(Queue::Latency, apply::run(shard.clone(), uplink.clone()));
     uplink
+}
+
+fn grant<D: Disk>(replicas: &Replicas<D>, uplink: &Uplink) {
+    if !uplink.grant() {
+        replicas.stuck.set();
+    }
+}
+
+/// There is a connection to the leader's shard, anew: it is told the credit, and asked for everything that is followed by it.
+pub(crate) fn linked<R: Runtime, D: Disk>(shard: &Shard<R, D>, uplink: &Rc<Uplink>) {
+    let replicas = &shard.replicas;
+    grant(replicas, uplink);
+    let now = shard.runtime.now();
+    let mut opens = Vec::new();
+    for followed in replicas.all_followed() {
+        let stepped = followed.step(FollowerEvent::Connected, Some(uplink), now);
+        for effect in stepped.into_iter().flat_map(|(effects, _)| effects) {
+            match effect {
+                FollowerEffect::Open(open) => opens.push(link_open(followed.id, &open)),
+                other => unreachable!("a connection asks for no {other:?}"),
+            }
+        }
+    }
+    if !opens.is_empty() {
+        uplink.open_all(opens);
+    }
 }

@@ -8,11 +8,12 @@ use strandline_core::link::{LinkAck, LinkMessage, LinkOpen, LinkOpened, Window};
 use strandline_core::metadata::{Answer, Command, IsrChange};
 use strandline_core::replica::message::{Ack, Open, OpenAnswer};
 use strandline_core::replica::{AlterPartition, LeaderEvent};
+use strandline_runtime::mailbox::Sender;
 use strandline_runtime::{Queue, Runtime};
 use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 
-use super::{Downlink, EARLY_OPENS_MAX, Session, Stream, log_of, reference};
+use super::{Delivery, Downlink, EARLY_OPENS_MAX, Session, Stream, log_of, reference};
 use crate::shard::{Partition, Shard};
 
 /// The link between these lives of two shards; `None` if one between later ones is known, or the shard cannot be reached.
@@ -36,8 +37,40 @@ pub(super) fn downlink_to<R: Runtime, D: Disk>(
     Some(downlink)
 }
 
+/// A shard of another node opened a link to this one: what it is to be told goes to `sender`. `None` if a newer registration of it
+/// has one.
+pub(crate) fn link_accepted<R: Runtime, D: Disk>(
+    shard: &Rc<Shard<R, D>>,
+    session: Session,
+    sender: Sender<Delivery>,
+) -> Option<Rc<Downlink<D>>> {
+    let mut downlinks = shard.replicas.downlinks.borrow_mut();
+    if let Some(known) = downlinks.get(&session.peer) {
+        if known.session.epoch > session.epoch {
+            return None;
+        }
+        known.end();
+    }
+    let downlink = Rc::new(Downlink::new(session, sender));
+    downlinks.insert(session.peer, downlink.clone());
+    downlink.start(shard);
+    Some(downlink)
+}
+
+/// The link is closed; its follower opens another one.
+pub(crate) fn link_closed<R: Runtime, D: Disk>(shard: &Shard<R, D>, downlink: &Rc<Downlink<D>>) {
+    downlink.end();
+    let mut downlinks = shard.replicas.downlinks.borrow_mut();
+    if downlinks
+        .get(&downlink.session.peer)
+        .is_some_and(|known| Rc::ptr_eq(known, downlink))
+    {
+        downlinks.remove(&downlink.session.peer);
+    }
+}
+
 /// A follower's shard asks for frames.
-pub(super) fn open<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, session: Session, opens: Vec<LinkOpen>) {
+pub(crate) fn open<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, session: Session, opens: Vec<LinkOpen>) {
     let Some(downlink) = downlink_to(shard, session) else {
         return;
     };
@@ -110,7 +143,7 @@ fn try_open<R: Runtime, D: Disk>(
 }
 
 /// A follower's shard tells how far it is.
-pub(super) fn acks<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, session: Session, acks: Vec<LinkAck>) {
+pub(crate) fn acks<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, session: Session, acks: Vec<LinkAck>) {
     let now = shard.runtime.now();
     for ack in acks {
         let Some(partition) = shard.replicas.led(log_of(ack.partition)) else {

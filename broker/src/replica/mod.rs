@@ -24,31 +24,32 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use strandline_core::link::LinkOpen;
-use strandline_core::metadata::{BrokerEpoch, BrokerId, PartitionReference};
+use strandline_core::link::{LinkIdentity, LinkOpen};
+use strandline_core::metadata::{BrokerEpoch, BrokerId, ClusterImage, PartitionReference};
 use strandline_runtime::Monotonic;
 use strandline_storage::disk::Disk;
 use strandline_storage::{Log, TopicPartitionId};
 
 pub(crate) use downlink::Downlink;
-pub(crate) use follow::{Followed, follow, stop_following};
+pub(crate) use follow::{Followed, follow, linked, stop_following};
 pub(crate) use inbox::{run, tick};
-pub(crate) use lead::{propose, retry_early_opens};
+pub(crate) use lead::{acks, link_accepted, link_closed, open, propose, retry_early_opens};
+pub(crate) use peers::MAILBOX_CAPACITY;
 pub use peers::{Delivery, Peers};
 pub(crate) use stream::Stream;
+pub(crate) use uplink::Uplink;
 
-use self::uplink::Uplink;
 use crate::shard::{Partition, Signal};
 
 /// Between which lives of two shards a link is, by the leader's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Session {
+pub(crate) struct Session {
     /// The follower's shard.
-    peer: BrokerId,
+    pub(crate) peer: BrokerId,
     /// Its registration.
-    epoch: BrokerEpoch,
+    pub(crate) epoch: BrokerEpoch,
     /// This shard's registration, as the follower knows it; its own image may be on its way.
-    own: BrokerEpoch,
+    pub(crate) own: BrokerEpoch,
 }
 
 /// Opens that came before this shard knew of them, at most; their followers ask again anyway.
@@ -59,6 +60,8 @@ pub(crate) struct Replicas<D: Disk> {
     broker: BrokerId,
     /// This shard's registration, by its image.
     epoch: Cell<BrokerEpoch>,
+    /// Who this shard is on links to other nodes.
+    identity: Cell<Option<LinkIdentity>>,
     peers: Peers,
     followed: RefCell<BTreeMap<TopicPartitionId, Rc<Followed<D>>>>,
     /// Led here, with other replicas.
@@ -83,6 +86,7 @@ impl<D: Disk> Replicas<D> {
         Self {
             broker,
             epoch: Cell::new(BrokerEpoch(-1)),
+            identity: Cell::new(None),
             peers,
             followed: RefCell::default(),
             led: RefCell::default(),
@@ -95,22 +99,64 @@ impl<D: Disk> Replicas<D> {
         }
     }
 
-    /// The shard's registration is this now. Whether it was another one: what it follows, it has to follow anew as what it is.
-    pub(crate) fn registered(&self, epoch: BrokerEpoch) -> bool {
-        let before = self.epoch.replace(epoch);
-        if before != epoch {
+    /// The shard is registered as `image` says. Whether it was otherwise before: what it follows, it has to follow anew as what it
+    /// is.
+    pub(crate) fn registered(&self, image: &ClusterImage) -> bool {
+        let Some(own) = image.broker(self.broker) else {
+            return false;
+        };
+        if let (Some(cluster_id), Some(node)) = (image.cluster_id(), image.node(self.broker.node())) {
+            self.identity.set(Some(LinkIdentity {
+                cluster_id,
+                directory_id: node.directory_id,
+                broker: self.broker,
+                broker_epoch: own.epoch,
+            }));
+        }
+        let before = self.epoch.replace(own.epoch);
+        if before != own.epoch {
             for (_, uplink) in std::mem::take(&mut *self.uplinks.borrow_mut()) {
                 uplink.end();
             }
             self.downlinks.borrow_mut().retain(|_, downlink| {
-                let stays = downlink.session.own >= epoch;
+                let stays = downlink.session.own >= own.epoch;
                 if !stays {
                     downlink.end();
                 }
                 stays
             });
         }
-        before != epoch
+        before != own.epoch
+    }
+
+    /// Who this shard is on links to other nodes, once it is registered.
+    pub(crate) fn identity(&self) -> Option<LinkIdentity> {
+        self.identity.get()
+    }
+
+    /// Whether a follower's shard has a link to this one.
+    pub(crate) fn has_link_to(&self, follower: BrokerId) -> bool {
+        self.downlinks.borrow().contains_key(&follower)
+    }
+
+    /// Whether something is followed by this link.
+    pub(crate) fn is_used(&self, uplink: &Rc<Uplink>) -> bool {
+        self.followed
+            .borrow()
+            .values()
+            .any(|followed| followed.follows_by(uplink))
+    }
+
+    /// Lets go of a link by which nothing is followed.
+    pub(crate) fn end_unused(&self, uplink: &Rc<Uplink>) {
+        let mut uplinks = self.uplinks.borrow_mut();
+        if uplinks
+            .get(&uplink.leader)
+            .is_some_and(|known| Rc::ptr_eq(known, uplink))
+        {
+            uplinks.remove(&uplink.leader);
+        }
+        uplink.end();
     }
 
     /// The replica that follows here.
@@ -121,6 +167,13 @@ impl<D: Disk> Replicas<D> {
     /// Every replica that follows here.
     pub(crate) fn all_followed(&self) -> Vec<Rc<Followed<D>>> {
         self.followed.borrow().values().cloned().collect()
+    }
+
+    /// The replicas that contradict what their leaders have.
+    pub(crate) fn damaged(&self) -> Vec<PartitionReference> {
+        let followed = self.followed.borrow();
+        let damaged = followed.values().filter(|followed| followed.is_damaged());
+        damaged.map(|followed| reference(followed.id)).collect()
     }
 
     /// A partition with other replicas is led here from now on.
@@ -172,7 +225,7 @@ impl<D: Disk> Replicas<D> {
     }
 }
 
-fn reference(id: TopicPartitionId) -> PartitionReference {
+pub(crate) fn reference(id: TopicPartitionId) -> PartitionReference {
     PartitionReference {
         topic: id.topic_id,
         partition: id.partition,

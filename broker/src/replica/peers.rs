@@ -9,7 +9,7 @@ use strandline_core::metadata::{BrokerEpoch, BrokerId};
 use strandline_runtime::mailbox::{Receiver, Sender, mailbox};
 
 /// Messages that wait for a shard, at most. Data is bounded by credit; the rest is small and said again.
-const MAILBOX_CAPACITY: usize = 1024;
+pub(crate) const MAILBOX_CAPACITY: usize = 1024;
 
 /// A message of another shard.
 #[derive(Clone, Debug)]

@@ -4,12 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use strandline_core::link::{CreditReceiver, LinkAck, LinkFrames, LinkMessage, LinkOpen, LinkOpened, Window};
-use strandline_core::metadata::{BrokerEpoch, BrokerId, PartitionReference};
-use strandline_runtime::mailbox::{SendError, Sender};
+use strandline_core::link::{
+    CreditError, CreditReceiver, LinkAck, LinkFrames, LinkMessage, LinkOpen, LinkOpened, Window,
+};
+use strandline_core::metadata::{BrokerEpoch, BrokerId, LinkAddress, PartitionReference};
+use strandline_runtime::local::Event;
+use strandline_runtime::mailbox::{Receiver, SendError, Sender, mailbox};
 use strandline_storage::Reservation;
 
-use super::Delivery;
+use super::{Delivery, MAILBOX_CAPACITY};
 use crate::shard::Signal;
 
 /// The part of the shard's memory that all windows take, and the bounds of one.
@@ -21,18 +24,31 @@ const WINDOW_BYTES_MAX: u64 = 4 << 20;
 pub(super) enum Arrived {
     /// An answer to an open.
     Opened(LinkOpened),
-    /// Frames, or only their head.
-    Frames(LinkFrames, Bytes),
+    /// Frames, or only their head; and by which connection they came.
+    Frames(LinkFrames, Bytes, u64),
+}
+
+/// How a leader's shard is reached.
+pub(super) enum Way {
+    /// One of the same process, if it is there.
+    Mailbox(Option<Sender<Delivery>>),
+    /// One of another node, at this address, if it registered one.
+    Link(Option<LinkAddress>),
 }
 
 /// A link of one registration of this shard to one of a leader's shard.
-pub(super) struct Uplink {
+pub(crate) struct Uplink {
     /// This shard, and its registration.
-    own: (BrokerId, BrokerEpoch),
-    pub(super) leader: BrokerId,
+    pub(crate) own: (BrokerId, BrokerEpoch),
+    pub(crate) leader: BrokerId,
     /// The leader's registration.
-    pub(super) leader_epoch: BrokerEpoch,
-    sender: Option<Sender<Delivery>>,
+    pub(crate) leader_epoch: BrokerEpoch,
+    /// Where the leader's shard is reached, if it is one of another node.
+    pub(crate) link: Option<LinkAddress>,
+    /// Nobody, while there is no connection.
+    sender: RefCell<Option<Sender<Delivery>>>,
+    /// Connections to a shard of another node, so far.
+    connection: Cell<u64>,
     tail: RefCell<CreditReceiver>,
     catch_up: RefCell<CreditReceiver>,
     pub(super) arrived: RefCell<VecDeque<Arrived>>,
@@ -40,6 +56,7 @@ pub(super) struct Uplink {
     /// The newest of each partition that is not sent yet.
     acks: RefCell<BTreeMap<PartitionReference, LinkAck>>,
     ended: Cell<bool>,
+    over: Event,
     _reserved: Reservation,
 }
 
@@ -47,21 +64,28 @@ impl Uplink {
     pub(super) fn new(
         own: (BrokerId, BrokerEpoch),
         (leader, leader_epoch): (BrokerId, BrokerEpoch),
-        sender: Option<Sender<Delivery>>,
+        way: Way,
         reserved: Reservation,
     ) -> Self {
         let window = reserved.bytes() / 2;
+        let (sender, link) = match way {
+            Way::Mailbox(sender) => (sender, None),
+            Way::Link(link) => (None, link),
+        };
         Self {
             own,
             leader,
             leader_epoch,
-            sender,
+            link,
+            sender: RefCell::new(sender),
+            connection: Cell::new(0),
             tail: RefCell::new(CreditReceiver::new(window)),
             catch_up: RefCell::new(CreditReceiver::new(window)),
             arrived: RefCell::default(),
             wake: Signal::default(),
             acks: RefCell::default(),
             ended: Cell::new(false),
+            over: Event::new(),
             _reserved: reserved,
         }
     }
@@ -79,6 +103,35 @@ impl Uplink {
     pub(super) fn end(&self) {
         self.ended.set(true);
         self.wake.set();
+        self.over.notify_all();
+    }
+
+    /// Completes once it has ended.
+    pub(crate) async fn until_ended(&self) {
+        let over = self.over.wait();
+        if !self.has_ended() {
+            over.await;
+        }
+    }
+
+    /// There is a connection to the leader's shard, for the first time or again: what was said by the one before counts no
+    /// more. What is said from now on comes out of the mailbox.
+    pub(crate) fn connected(&self) -> Receiver<Delivery> {
+        let (sender, receiver) = mailbox(MAILBOX_CAPACITY);
+        for credit in [&self.tail, &self.catch_up] {
+            let mut credit = credit.borrow_mut();
+            *credit = credit.anew();
+        }
+        self.arrived.borrow_mut().clear();
+        self.acks.borrow_mut().clear();
+        self.connection.set(self.connection.get() + 1);
+        *self.sender.borrow_mut() = Some(sender);
+        receiver
+    }
+
+    /// The connection is gone: nothing is said until there is another one.
+    pub(crate) fn disconnected(&self) {
+        *self.sender.borrow_mut() = None;
     }
 
     fn credit(&self, window: Window) -> &RefCell<CreditReceiver> {
@@ -96,26 +149,36 @@ impl Uplink {
         self.grant_again()
     }
 
+    /// Frames of so many bytes come, into memory that is reserved for them.
+    pub(crate) fn reserve(&self, window: Window, bytes: u64) -> Result<(), CreditError> {
+        self.credit(window).borrow_mut().received(bytes)
+    }
+
+    /// Frames came, for which memory is reserved.
+    pub(crate) fn arrived(&self, head: LinkFrames, body: Bytes) {
+        let frames = Arrived::Frames(head, body, self.connection.get());
+        self.arrived.borrow_mut().push_back(frames);
+        self.wake.set();
+    }
+
     /// Frames came; false if they are more than was granted.
     pub(super) fn frames(&self, head: LinkFrames, body: Bytes) -> bool {
-        let received = self.credit(head.window).borrow_mut().received(body.len() as u64);
-        if let Err(error) = received {
+        if let Err(error) = self.reserve(head.window, body.len() as u64) {
             tracing::error!(leader = self.leader.0, %error, "a leader sends beyond its credit: the message is dropped");
             return false;
         }
-        self.arrived.borrow_mut().push_back(Arrived::Frames(head, body));
-        self.wake.set();
+        self.arrived(head, body);
         true
     }
 
-    pub(super) fn opened(&self, opened: LinkOpened) {
+    pub(crate) fn opened(&self, opened: LinkOpened) {
         self.arrived.borrow_mut().push_back(Arrived::Opened(opened));
         self.wake.set();
     }
 
-    /// Frames have left the reserved memory. False if the leader could not be told.
-    pub(super) fn released(&self, window: Window, bytes: u64) -> bool {
-        if bytes == 0 {
+    /// Frames that came by this connection have left the reserved memory. False if the leader could not be told.
+    pub(super) fn released(&self, (window, bytes, connection): (Window, u64, u64)) -> bool {
+        if bytes == 0 || connection != self.connection.get() {
             return true;
         }
         match self.credit(window).borrow_mut().released(bytes) {
@@ -135,6 +198,10 @@ impl Uplink {
     pub(super) fn open(&self, open: LinkOpen) {
         // One that finds no room is asked again after a time.
         self.say(LinkMessage::Open(vec![open]));
+    }
+
+    pub(super) fn open_all(&self, opens: Vec<LinkOpen>) {
+        self.say(LinkMessage::Open(opens));
     }
 
     pub(super) fn ack(&self, ack: LinkAck) {
@@ -158,7 +225,8 @@ impl Uplink {
 
     /// False if there was no room.
     fn say(&self, message: LinkMessage) -> bool {
-        let Some(sender) = &self.sender else { return true };
+        let sender = self.sender.borrow();
+        let Some(sender) = &*sender else { return true };
         let sent = sender.send(Delivery {
             from: self.own.0,
             epoch: self.own.1,

@@ -66,8 +66,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             shard.store.set_cleaner_options(cleaner);
             *shard.settings.borrow_mut() = Rc::new(settings);
         }
-        let own = image.broker(shard.broker_id);
-        let is_another = own.is_some_and(|own| shard.replicas.registered(own.epoch));
+        let is_another = shard.replicas.registered(&image);
         for topic in before.topics().filter(|topic| image.topic(topic.id).is_none()) {
             self.delete_topic(topic).await;
         }

@@ -8,20 +8,21 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use strandline_core::config::BrokerSettings;
 use strandline_core::fetch_session::FetchSessionCache;
-use strandline_core::metadata::{BrokerId, MetadataOffset, PartitionReference};
+use strandline_core::metadata::{BrokerId, MetadataOffset};
 use strandline_runtime::local::Event;
 use strandline_runtime::mailbox::Receiver;
 use strandline_runtime::{Queue, Runtime, SocketAddr, TcpListener};
 use strandline_storage::disk::Disk;
-use strandline_storage::{CleanerOptions, OpenError, RecoveryReport, Store, StoreOptions, TopicPartitionId};
+use strandline_storage::{CleanerOptions, OpenError, RecoveryReport, Store, StoreOptions};
 use thiserror::Error;
 
 use super::image::{ImageApplier, Recovered};
 use super::topics::{Observer, Topics};
 use super::{Deadlines, Metrics, Outgoing, ProducerIds, Refusals, Shard, report};
-use crate::config::BrokerConfig;
+use crate::config::{BrokerConfig, hosts};
 use crate::connection::{self, ReceivePool};
 use crate::group::{self, Groups};
+use crate::link;
 use crate::node::context::{ShardContext, ShardListener, ShardMessage, StartedShard};
 use crate::replica::{self, Replicas};
 
@@ -71,13 +72,22 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
     });
     let (store, recovery) = open_store(&runtime, &disk, &context, observer).await?;
     let listeners = bind(&runtime, &context.listeners).await?;
+    let links = match context.link {
+        None => None,
+        Some(address) => Some(listen(&runtime, "links", address).await?),
+    };
     let started = StartedShard {
         addresses: listeners
             .iter()
             .map(|(_, listener)| listener.local_address())
             .collect(),
+        link: links.as_ref().map(TcpListener::local_address),
         metadata_offset: MetadataOffset(recovery.metadata_offset),
-        damaged: recovery.damaged.iter().map(|(id, _)| reference(*id)).collect(),
+        damaged: recovery
+            .damaged
+            .iter()
+            .map(|(id, _)| replica::reference(*id))
+            .collect(),
     };
     let mut mailbox = context.mailbox;
     let shard = Rc::new(new_shard(
@@ -111,7 +121,7 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
     shard.control.started(shard.number, started);
 
     let mut applier = ImageApplier::new(shard.clone(), Recovered::from(&recovery));
-    let mut listeners = Some(listeners);
+    let (mut listeners, mut links) = (Some(listeners), links);
     loop {
         let message = mailbox.receive().await;
         let message = match message {
@@ -130,6 +140,11 @@ pub async fn run<R: Runtime, D: Disk>(runtime: R, disk: D, context: ShardContext
                     shard
                         .runtime
                         .spawn(Queue::Latency, connection::accept(shard.clone(), listener, name));
+                }
+                if let Some(links) = links.take_if(|_| serves) {
+                    shard
+                        .runtime
+                        .spawn(Queue::Latency, link::accept(shard.clone(), links));
                 }
             }
             Some(ShardMessage::Report(detail, reply)) => {
@@ -195,13 +210,6 @@ async fn open_store<R: Runtime, D: Disk>(
     Ok((store, recovery))
 }
 
-fn reference(id: TopicPartitionId) -> PartitionReference {
-    PartitionReference {
-        topic: id.topic_id,
-        partition: id.partition,
-    }
-}
-
 /// What the settings mean for the cleaner of one shard.
 pub(super) fn cleaner_options(config: &BrokerConfig, settings: &BrokerSettings) -> CleanerOptions {
     let cleaner = &settings.cleaner;
@@ -240,17 +248,19 @@ async fn bind<R: Runtime>(
 ) -> Result<Vec<(Rc<str>, R::Listener)>, ShardError> {
     let mut bound = Vec::with_capacity(listeners.len());
     for listener in listeners {
-        let socket = runtime
-            .listen(listener.address)
-            .await
-            .map_err(|source| ShardError::Listen {
-                listener: listener.name.clone(),
-                address: listener.address,
-                source,
-            })?;
+        let socket = listen(runtime, &listener.name, listener.address).await?;
         bound.push((Rc::from(listener.name.as_str()), socket));
     }
     Ok(bound)
+}
+
+async fn listen<R: Runtime>(runtime: &R, name: &str, address: SocketAddr) -> Result<R::Listener, ShardError> {
+    let listening = runtime.listen(address).await;
+    listening.map_err(|source| ShardError::Listen {
+        listener: name.to_owned(),
+        address,
+        source,
+    })
 }
 
 /// What a shard takes from its context.
@@ -304,6 +314,7 @@ fn new_shard<R: Runtime, D: Disk>(
         image: RefCell::new(image),
         settings: RefCell::new(Rc::new(settings)),
         topics,
+        hosts: Box::new(hosts::in_background()),
         replicas,
         deadlines: Rc::new(Deadlines::default()),
         producer_ids: ProducerIds::default(),

@@ -46,6 +46,7 @@ pub(crate) use topics::{Topic, TopicRules, Topics};
 pub(crate) use watch::FetchWatch;
 
 use crate::config::BrokerConfig;
+use crate::config::hosts::Hosts;
 use crate::connection::{Connection, ReceivePool};
 use crate::group::Groups;
 use crate::node::connections::ConnectionLimits;
@@ -68,6 +69,8 @@ pub(crate) struct Shard<R: Runtime, D: Disk> {
     /// The dynamic values under that image.
     settings: RefCell<Rc<BrokerSettings>>,
     pub(crate) topics: Rc<Topics<D>>,
+    /// Names of other nodes' hosts to addresses.
+    pub(crate) hosts: Hosts,
     /// Its partitions that have replicas on other shards.
     pub(crate) replicas: Rc<Replicas<D>>,
     pub(crate) sessions: RefCell<FetchSessionCache>,

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use strandline_core::metadata::PartitionReference;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use tokio::sync::oneshot;
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 use super::Shard;
 use crate::group;
 use crate::node::report::{Detail, PartitionReport, ShardReport};
+use crate::replica;
 
 /// Partitions copied between two looks at what else is ready.
 const SLICE: usize = 256;
@@ -38,6 +40,7 @@ pub(super) async fn answer<R: Runtime, D: Disk>(
         disk_reserve_bytes: store.disk_reserve_bytes,
         appends_refused: store.appends_refused,
         damaged_partitions: store.damaged_logs,
+        damaged: damaged(&shard, store.damaged_logs > 0),
         flushes: store.flushes,
         entries: store.entries,
         journal_used_bytes: store.journal_used_bytes,
@@ -56,6 +59,18 @@ pub(super) async fn answer<R: Runtime, D: Disk>(
     };
     // Whoever asked may have given up.
     let _ = reply.send(report);
+}
+
+fn damaged<R: Runtime, D: Disk>(shard: &Shard<R, D>, some_unreadable: bool) -> Vec<PartitionReference> {
+    let unreadable = match some_unreadable {
+        true => shard.store.damaged_logs(),
+        false => Vec::new(),
+    };
+    let mut damaged = shard.replicas.damaged();
+    damaged.extend(unreadable.into_iter().map(replica::reference));
+    damaged.sort_unstable();
+    damaged.dedup();
+    damaged
 }
 
 async fn partitions<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Vec<PartitionReport> {

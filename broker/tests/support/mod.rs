@@ -10,6 +10,7 @@ pub mod client;
 pub mod consumer;
 pub mod group;
 pub mod http;
+pub mod nodes;
 pub mod stops;
 pub mod topic;
 

@@ -237,6 +237,15 @@ impl<R: Runtime, D: Disk> Store<R, D> {
         }
     }
 
+    /// The logs of which something cannot be read.
+    pub fn damaged_logs(&self) -> Vec<TopicPartitionId> {
+        let logs = self.shard.logs.borrow();
+        let damaged = logs
+            .values()
+            .filter(|log| log.state.borrow().damaged_from.is_some());
+        damaged.map(|log| log.id).collect()
+    }
+
     /// Counters. Walks the runs in memory.
     pub fn stats(&self) -> StoreStats {
         let shard = &self.shard;

@@ -366,6 +366,17 @@ pub struct NodeArgs {
     pub node: i32,
 }
 
+/// `strandctl cluster replace ...`
+#[derive(Debug, Args)]
+pub struct ReplaceArgs {
+    /// The node that is lost.
+    #[command(flatten)]
+    pub of: NodeArgs,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
 /// `strandctl cluster ...`
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
@@ -376,7 +387,7 @@ pub enum ClusterCommand {
     /// Let a node vote that learns from the others
     Add(NodeArgs),
     /// Forget a node that is lost with its disks, and let the one that takes its place vote
-    Replace(NodeArgs),
+    Replace(ReplaceArgs),
     /// Let a node neither vote nor learn any more
     Remove(NodeArgs),
 }

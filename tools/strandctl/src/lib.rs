@@ -105,8 +105,8 @@ pub fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Cluster(ClusterCommand::Describe) => commands::cluster::describe(&config, &mut output),
         Command::Cluster(ClusterCommand::Status) => commands::quorum::status(&config, &mut output),
         Command::Cluster(ClusterCommand::Add(of)) => commands::quorum::add(&config, of.node, &mut output),
-        Command::Cluster(ClusterCommand::Replace(of)) => {
-            commands::quorum::replace(&config, of.node, &mut output)
+        Command::Cluster(ClusterCommand::Replace(arguments)) => {
+            commands::quorum::replace(&config, arguments, &mut output)
         }
         Command::Cluster(ClusterCommand::Remove(of)) => {
             commands::quorum::remove(&config, of.node, &mut output)

@@ -93,6 +93,11 @@ impl CreditReceiver {
         }
     }
 
+    /// The same window, of which nothing was granted yet.
+    pub fn anew(&self) -> Self {
+        Self::new(self.window)
+    }
+
     /// The grant that opens the window.
     pub fn open(&mut self) -> u64 {
         self.granted = self.window;

@@ -172,6 +172,9 @@ pub struct ShardRegistration {
     pub directory_id: Uuid,
     /// Where clients reach it, one a listener.
     pub endpoints: Vec<Endpoint>,
+    /// Where shards of other nodes reach it; `None` for a node that is alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkAddress>,
     /// Replicas whose recovery found damage, or which lost bytes in another way that the shard knows of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<PartitionReference>,
@@ -230,6 +233,15 @@ fn allowed() -> bool {
 pub struct Endpoint {
     /// The listener's name, for example `PLAINTEXT`.
     pub listener: String,
+    /// A host name or address, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// Where the shards of other nodes reach a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkAddress {
     /// A host name or address, without brackets.
     pub host: String,
     /// The port.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::command::Endpoint;
+use super::command::{Endpoint, LinkAddress};
 use super::ids::{
     BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, MetadataVersion, NodeId, PartitionEpoch,
 };
@@ -54,6 +54,8 @@ pub struct Broker {
     pub rack: String,
     /// Where clients reach it, one a listener.
     pub endpoints: Vec<Endpoint>,
+    /// Where shards of other nodes reach it; `None` for a node that is alone.
+    pub link: Option<LinkAddress>,
     /// The id of the directory that holds its logs.
     pub directory_id: Uuid,
     /// True until it says that it serves, and once it no longer does.

@@ -14,8 +14,8 @@ mod snapshot;
 
 pub use command::{
     Answer, BlockOfProducerIds, Command, ConfigAnswer, ConfigChange, ConfigOperation, ConfigResource,
-    CreatedTopic, Election, Endpoint, IsrChange, NewPartitions, NewTopic, NodeRegistration, PartitionLayout,
-    PartitionReference, Reassignment, ShardRegistration, TopicReference,
+    CreatedTopic, Election, Endpoint, IsrChange, LinkAddress, NewPartitions, NewTopic, NodeRegistration,
+    PartitionLayout, PartitionReference, Reassignment, ShardRegistration, TopicReference,
 };
 pub use error::ApplyError;
 pub use ids::{

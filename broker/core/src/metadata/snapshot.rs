@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::apply::collision_key;
-use super::command::Endpoint;
+use super::command::{Endpoint, LinkAddress};
 use super::ids::{
     BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, MetadataVersion, NodeId, PartitionEpoch,
 };
@@ -43,6 +43,8 @@ struct BrokerEntry {
     epoch: BrokerEpoch,
     rack: String,
     endpoints: Vec<Endpoint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    link: Option<LinkAddress>,
     directory_id: Uuid,
     fenced: bool,
     #[serde(default)]
@@ -180,6 +182,7 @@ impl BrokerEntry {
             epoch,
             rack,
             endpoints,
+            link,
             directory_id,
             fenced,
             stopping,
@@ -189,6 +192,7 @@ impl BrokerEntry {
             epoch,
             rack,
             endpoints,
+            link,
             directory_id,
             fenced,
             stopping,
@@ -203,6 +207,7 @@ impl From<BrokerEntry> for Broker {
             epoch,
             rack,
             endpoints,
+            link,
             directory_id,
             fenced,
             stopping,
@@ -212,6 +217,7 @@ impl From<BrokerEntry> for Broker {
             epoch,
             rack,
             endpoints,
+            link,
             directory_id,
             fenced,
             stopping,

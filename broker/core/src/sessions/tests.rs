@@ -38,6 +38,7 @@ impl Subject {
             shard,
             directory_id: Uuid::from_u128(1),
             endpoints: Vec::new(),
+            link: None,
             damaged: Vec::new(),
         };
         self.image.apply(&Command::RegisterNode(NodeRegistration {

@@ -117,6 +117,7 @@ pub(crate) fn serving(shards: u32) -> ClusterImage {
             host: "h".into(),
             port: 9092 + shard as u16,
         }],
+        link: None,
         damaged: Vec::new(),
     };
     let registration = NodeRegistration {

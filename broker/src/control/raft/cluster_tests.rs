@@ -15,7 +15,7 @@ use strandline_storage::disk::{Disk, SimDisk, SimDiskOptions};
 use uuid::Uuid;
 
 use super::member::{COMMIT_TIMEOUT, Member, MemberOptions};
-use super::membership::Change;
+use super::membership::{Change, NoChange};
 use super::quorum::RaftQuorum;
 use super::types::{VoterAddress, VoterId};
 use crate::control::quorum::{Quorum, QuorumError};
@@ -389,7 +389,17 @@ fn nodes_are_added_and_removed_while_the_quorum_works() {
         world.converge().await;
         let unknown = VoterId::from(77);
         let refused = world.change(4, Change::AddVoter { voter: unknown }).await;
-        assert!(matches!(refused, Err(QuorumError::Refused(_))), "{refused:?}");
+        let not_found = |answer: &Result<(), QuorumError>| {
+            matches!(answer, Err(QuorumError::NoChange(NoChange::VoterNotFound, _)))
+        };
+        assert!(not_found(&refused), "{refused:?}");
+        let gone = world.change(4, Change::Remove { voter: first }).await;
+        assert!(not_found(&gone), "{gone:?}");
+        let again = world.change(4, Change::AddVoter { voter: fourth }).await;
+        assert!(
+            matches!(again, Err(QuorumError::NoChange(NoChange::DuplicateVoter, _))),
+            "{again:?}"
+        );
     });
 }
 
@@ -526,6 +536,7 @@ fn silent_shards_are_fenced_and_come_back_with_a_heartbeat() {
             shard: 0,
             directory_id: Uuid::from_u128(1),
             endpoints: Vec::new(),
+            link: None,
             damaged: Vec::new(),
         };
         let command = World::registration(1, vec![shard]);

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use openraft::error::{ClientWriteError, RaftError};
 use openraft::{AsyncRuntime, Raft, Snapshot};
-use strandline_core::metadata::{ClusterImage, Command, NodeId};
+use strandline_core::metadata::{
+    ClusterImage, Command, ConfigChange, ConfigOperation, ConfigResource, MetadataVersion, NodeId,
+};
 use strandline_core::sessions::{SessionEvent, Sessions};
 use strandline_runtime::{Queue, Runtime};
 use thiserror::Error;
@@ -36,6 +38,8 @@ const LOOK_AROUND: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_millis(500);
 /// A follower that lags by more entries is sent a snapshot.
 const LAG_MAX: u64 = 5_000;
+/// With so many voters a cluster begins with two replicas that must have a record.
+const TWO_IN_SYNC_FROM: usize = 3;
 /// Entries of one append: each may hold the commands of many requests.
 const APPEND_ENTRIES_MAX: u64 = 64;
 
@@ -81,6 +85,18 @@ pub struct Member<R: Runtime> {
     pub(super) options: MemberOptions,
     sessions: RefCell<Sessions>,
     refused: watch::Sender<Option<String>>,
+}
+
+/// The cluster's default of `min.insync.replicas`: a record that is acknowledged outlives any one node.
+fn two_in_sync() -> Command {
+    let value = ConfigOperation::Set("2".to_owned());
+    Command::AlterConfigs {
+        changes: vec![ConfigChange {
+            resource: ConfigResource::ClusterDefault,
+            replace: false,
+            operations: vec![("min.insync.replicas".to_owned(), value)],
+        }],
+    }
 }
 
 impl<R: Runtime> Member<R> {
@@ -210,6 +226,17 @@ impl<R: Runtime> Member<R> {
                 }
                 false => Response::NotLeader,
             },
+            Request::Dead(shards) => match self.leads() {
+                true => {
+                    tracing::warn!(
+                        ?shards,
+                        "their process is gone: their links and their controller refuse"
+                    );
+                    self.step(&SessionEvent::Dead(shards));
+                    Response::Done
+                }
+                false => Response::NotLeader,
+            },
             Request::Change(change) => membership::change(&self.raft, change, COMMIT_TIMEOUT).await,
         }
     }
@@ -253,7 +280,15 @@ impl<R: Runtime> Member<R> {
                 self.step(&SessionEvent::Elected);
                 if self.images.borrow().cluster_id().is_none() {
                     let cluster_id = self.options.cluster_id;
-                    let commands = vec![Command::InitializeCluster { cluster_id }];
+                    // A cluster that begins has no older nodes to wait for.
+                    let version = MetadataVersion::NEWEST;
+                    let mut commands = vec![
+                        Command::InitializeCluster { cluster_id },
+                        Command::FinalizeMetadataVersion { version },
+                    ];
+                    if self.options.voters.len() >= TWO_IN_SYNC_FROM {
+                        commands.push(two_in_sync());
+                    }
                     // Of several tries apply takes the first.
                     let committed = self.commit_here(Batch { commands }).await;
                     led = matches!(committed, Response::Committed(_));

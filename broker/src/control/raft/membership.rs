@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use openraft::error::{ClientWriteError, RaftError};
+use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use openraft::{AsyncRuntime, ChangeMembers, Raft};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -14,6 +14,8 @@ use super::wire::Response;
 
 /// More voters make a commit wait for more machines than it gains in safety: further nodes learn.
 pub const VOTERS_MAX: usize = 7;
+/// The pause before a change is tried again that waits for another one.
+const TURN_PAUSE: Duration = Duration::from_millis(50);
 
 /// A voter or learner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +73,16 @@ pub enum Change {
     },
 }
 
+/// Why a change finds nothing to do (KIP-853).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoChange {
+    /// A node that shall vote does already.
+    DuplicateVoter,
+    /// Who shall be forgotten, or shall vote, is not there.
+    VoterNotFound,
+}
+
 /// What `raft` knows now.
 pub fn status(raft: &Raft<TypeConfig>, voter: VoterId, cluster_id: Uuid) -> Status {
     let metrics = raft.metrics();
@@ -98,20 +110,29 @@ pub fn status(raft: &Raft<TypeConfig>, voter: VoterId, cluster_id: Uuid) -> Stat
     }
 }
 
-/// Makes a change, on the leader; within `timeout`, after which nobody knows.
+/// Makes a change, on the leader, once the one before is done; within `timeout`, after which nobody knows.
 pub async fn change(raft: &Raft<TypeConfig>, change: Change, timeout: Duration) -> Response {
-    match Seam::timeout(timeout, decide(raft, change)).await {
+    let in_turn = async {
+        loop {
+            match decide(raft, change.clone()).await {
+                Some(response) => return response,
+                None => Seam::sleep(TURN_PAUSE).await,
+            }
+        }
+    };
+    match Seam::timeout(timeout, in_turn).await {
         Ok(response) => response,
         Err(_) => Response::Unknown("no majority of the quorum answered in time".to_owned()),
     }
 }
 
-async fn decide(raft: &Raft<TypeConfig>, change: Change) -> Response {
+/// `None` while another change is under way.
+async fn decide(raft: &Raft<TypeConfig>, change: Change) -> Option<Response> {
     let (addresses, voters) = {
         let metrics = raft.metrics();
         let metrics = metrics.borrow();
         if metrics.current_leader != Some(metrics.id) {
-            return Response::NotLeader;
+            return Some(Response::NotLeader);
         }
         let membership = metrics.membership_config.membership();
         let addresses: BTreeMap<VoterId, VoterAddress> = membership
@@ -124,31 +145,33 @@ async fn decide(raft: &Raft<TypeConfig>, change: Change) -> Response {
     let result = match change {
         Change::Join { voter, address } => {
             if addresses.contains_key(&voter) {
-                return Response::Done;
+                return Some(Response::Done);
             }
             let holds = addresses.keys().find(|member| member.node == voter.node);
             if let Some(holder) = holds {
-                return Response::Refused(format!(
+                return Some(Response::Refused(format!(
                     "node {} is in the quorum with the data directory {}, and this one is {}: if the old one is lost, \
                      `strandctl cluster replace {}` admits the new one; if it lives, give this node another 'node.id'",
                     voter.node, holder.directory, voter.directory, voter.node
-                ));
+                )));
             }
             raft.add_learner(voter, address, false).await
         }
         Change::AddVoter { voter } => {
             let Some(address) = addresses.get(&voter) else {
-                return Response::Refused(format!(
-                    "{voter} does not learn from the quorum yet: start the node"
-                ));
+                let text = format!("{voter} does not learn from the quorum yet: start the node");
+                return Some(Response::NoChange(NoChange::VoterNotFound, text));
             };
             if voters.contains(&voter) {
-                return Response::Done;
+                return Some(Response::NoChange(
+                    NoChange::DuplicateVoter,
+                    format!("{voter} votes already"),
+                ));
             }
             if voters.len() >= VOTERS_MAX {
-                return Response::Refused(format!(
+                return Some(Response::Refused(format!(
                     "the quorum has {VOTERS_MAX} voters, as many as it may: remove one first"
-                ));
+                )));
             }
             // A voter that lags would hold up every commit: it has the log before it votes.
             match raft.add_learner(voter, address.clone(), true).await {
@@ -161,12 +184,15 @@ async fn decide(raft: &Raft<TypeConfig>, change: Change) -> Response {
         }
         Change::Remove { voter } => {
             if !addresses.contains_key(&voter) {
-                return Response::Done;
+                let text = format!("{voter} neither votes nor learns");
+                return Some(Response::NoChange(NoChange::VoterNotFound, text));
             }
             let removed = BTreeSet::from([voter]);
             match voters.contains(&voter) {
                 true if voters.len() == 1 => {
-                    return Response::Refused(format!("{voter} is the only voter of the quorum"));
+                    return Some(Response::Refused(format!(
+                        "{voter} is the only voter of the quorum"
+                    )));
                 }
                 true => {
                     raft.change_membership(ChangeMembers::RemoveVoters(removed), false)
@@ -179,12 +205,15 @@ async fn decide(raft: &Raft<TypeConfig>, change: Change) -> Response {
             }
         }
     };
-    match result {
+    Some(match result {
         Ok(_) => Response::Done,
+        Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(
+            ChangeMembershipError::InProgress(_),
+        ))) => return None,
         Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => Response::NotLeader,
         Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(error))) => {
             Response::Refused(error.to_string())
         }
         Err(RaftError::Fatal(error)) => Response::Broken(error.to_string()),
-    }
+    })
 }

@@ -1,13 +1,15 @@
 //! A [`Quorum`] of several nodes: what this node proposes goes to the leader, wherever that is, within a bounded time.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use openraft::AsyncRuntime;
-use strandline_core::metadata::{ClusterImage, Command, MetadataOffset};
+use strandline_core::metadata::{BrokerEpoch, BrokerId, ClusterImage, Command, MetadataOffset, NodeId};
 use strandline_core::sessions::ShardHeartbeat;
-use strandline_runtime::Runtime;
+use strandline_runtime::{Runtime, SocketAddr};
 
 use super::member::{COMMIT_TIMEOUT, Member};
 use super::membership::{Change, Status};
@@ -19,11 +21,36 @@ use crate::control::quorum::{Decided, Quorum, QuorumError};
 
 /// The pause before the leader is looked for again.
 const LEADER_PAUSE: Duration = Duration::from_millis(50);
+/// A port that refuses does so at once.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The quorum, as the control loop sees it.
 pub struct RaftQuorum<R: Runtime>(pub Rc<Member<R>>);
 
 impl<R: Runtime> RaftQuorum<R> {
+    /// Whether nothing listens where the controller of `node` should; not if that cannot be said.
+    async fn refuses(&self, node: NodeId) -> bool {
+        let address = {
+            let metrics = self.0.raft.metrics();
+            let metrics = metrics.borrow();
+            let mut nodes = metrics.membership_config.membership().nodes();
+            nodes
+                .find(|(member, _)| member.node == node)
+                .map(|(_, address)| address.clone())
+        };
+        let Some(address) = address else { return false };
+        let calls = &self.0.calls;
+        let Ok(host) = (calls.resolve)(&address.host) else {
+            return false;
+        };
+        let connected = pin!(calls.runtime.connect(SocketAddr::new(host, address.port)));
+        let late = pin!(calls.runtime.sleep(REFUSAL_TIMEOUT));
+        match select(connected, late).await {
+            Either::Left((Err(error), _)) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+            _ => false,
+        }
+    }
+
     /// Has a request answered by the leader, as soon as there is one. It is asked again only where it is certain that
     /// nothing was done.
     async fn at_leader(&self, request: Request) -> Result<Response, QuorumError> {
@@ -76,6 +103,7 @@ fn leader_of<R: Runtime>(member: &Member<R>) -> Result<Option<(VoterId, VoterAdd
 fn failed(response: Response) -> QuorumError {
     match response {
         Response::Refused(text) => QuorumError::Refused(text),
+        Response::NoChange(why, text) => QuorumError::NoChange(why, text),
         Response::Unknown(text) => QuorumError::Unknown(text),
         Response::Broken(text) => QuorumError::NoLeader(text),
         other => QuorumError::Unknown(format!("an answer to another request: {other:?}")),
@@ -118,6 +146,16 @@ impl<R: Runtime> Quorum for RaftQuorum<R> {
     async fn change(&self, change: Change) -> Result<(), QuorumError> {
         match self.at_leader(Request::Change(change)).await? {
             Response::Done => Ok(()),
+            other => Err(failed(other)),
+        }
+    }
+
+    async fn suspect(&self, node: NodeId, shards: Vec<(BrokerId, BrokerEpoch)>) -> Result<bool, QuorumError> {
+        if !self.refuses(node).await {
+            return Ok(false);
+        }
+        match self.at_leader(Request::Dead(shards)).await? {
+            Response::Done => Ok(true),
             other => Err(failed(other)),
         }
     }

@@ -11,11 +11,12 @@ use strandline_core::controller::{
     CONTROLLER_HELLO_BYTES, ControllerHello, ControllerHelloError, FRAME_ENVELOPE_BYTES, FrameEnvelope,
     FrameError, encode_frame,
 };
+use strandline_core::metadata::{BrokerEpoch, BrokerId};
 use strandline_core::sessions::ShardHeartbeat;
 use strandline_runtime::{ReadHalf, Runtime, TcpStream, WriteHalf};
 use thiserror::Error;
 
-use super::membership::{Change, Status};
+use super::membership::{Change, NoChange, Status};
 use super::types::{Batch, TypeConfig, Vote, VoterAddress, VoterId};
 use crate::control::quorum::Decided;
 
@@ -43,6 +44,8 @@ pub enum Request {
     Commit(Batch),
     /// How the shards of a node are: for the leader.
     Heartbeat(Vec<ShardHeartbeat>),
+    /// The process of these shards was seen dead: for the leader.
+    Dead(Vec<(BrokerId, BrokerEpoch)>),
     /// Change who votes and who learns: for the leader.
     Change(Change),
 }
@@ -70,6 +73,8 @@ pub enum Response {
     NotLeader,
     /// Refused for good; the text says why.
     Refused(String),
+    /// There is nothing to do.
+    NoChange(NoChange, String),
     /// Whether it was done is not known.
     Unknown(String),
     /// This node's quorum cannot go on.

@@ -1,7 +1,7 @@
 //! The metadata quorum: who votes, who learns, and changing that.
 
 use strandline_wire::messages::describe_quorum_request::{PartitionData, TopicData};
-use strandline_wire::messages::describe_quorum_response::ReplicaState;
+use strandline_wire::messages::describe_quorum_response::{Listener, ReplicaState};
 use strandline_wire::messages::{
     AddRaftVoterRequest, BrokerId, DescribeQuorumRequest, RemoveRaftVoterRequest, TopicName,
     UnregisterBrokerRequest,
@@ -12,6 +12,8 @@ use strandline_wire::{ErrorCode, Uuid};
 use super::{Client, ClientError, check};
 
 const METADATA_TOPIC: &str = "__cluster_metadata";
+/// Listeners of links are called so, with the number of the shard.
+const LINK: &str = "LINK-";
 /// How long the cluster waits for a node that is to vote, in milliseconds.
 const ADD_TIMEOUT_MS: i32 = 30_000;
 
@@ -28,6 +30,8 @@ pub struct QuorumMember {
     pub log_end: Option<i64>,
     /// Where its controller listens.
     pub address: Option<String>,
+    /// Where the shards of other nodes reach its own, by number.
+    pub links: Vec<String>,
 }
 
 /// The quorum, as its leader sees it.
@@ -76,13 +80,16 @@ impl Client {
                 .nodes
                 .iter()
                 .find(|node| node.node_id == replica.replica_id);
-            let listener = node.and_then(|node| node.listeners.first());
+            let listeners = node.map(|node| &node.listeners[..]).unwrap_or_default();
+            let address = |listener: &Listener| format!("{}:{}", listener.host, listener.port);
+            let is_link = |listener: &&Listener| listener.name.starts_with(LINK);
             QuorumMember {
                 node: replica.replica_id.0,
                 directory: replica.replica_directory_id,
                 votes,
                 log_end: (replica.log_end_offset >= 0).then_some(replica.log_end_offset),
-                address: listener.map(|listener| format!("{}:{}", listener.host, listener.port)),
+                address: listeners.first().map(address),
+                links: listeners.iter().filter(is_link).map(address).collect(),
             }
         };
         let voters = partition

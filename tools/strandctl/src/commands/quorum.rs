@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use strandline_wire::ErrorCode;
 
-use crate::client::Client;
+use crate::cli::ReplaceArgs;
 use crate::client::quorum::{Quorum, QuorumMember};
+use crate::client::{Client, ClientError};
 use crate::client_config::ClientConfig;
+use crate::confirm::confirm;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -32,6 +35,8 @@ struct NodeStatus {
     node: i32,
     role: &'static str,
     controller: Option<String>,
+    /// Where the shards of other nodes reach its own, by number.
+    links: Vec<String>,
     directory: String,
     log_end: Option<i64>,
 }
@@ -48,6 +53,7 @@ pub fn status(config: &ClientConfig, output: &mut Output) -> Result<(), Failure>
             false => "learner",
         },
         controller: member.address.clone(),
+        links: member.links.clone(),
         directory: member.directory.to_string(),
         log_end: member.log_end,
     };
@@ -71,19 +77,26 @@ pub fn status(config: &ClientConfig, output: &mut Output) -> Result<(), Failure>
             node.node.to_string(),
             node.role.to_owned(),
             node.controller.clone().unwrap_or_else(unknown),
+            match node.links.is_empty() {
+                true => unknown(),
+                false => node.links.join(" "),
+            },
             node.log_end.map_or_else(unknown, |end| end.to_string()),
             node.directory.clone(),
         ]
     };
     let rows: Vec<_> = status.nodes.iter().map(row).collect();
-    output.table(["NODE", "ROLE", "CONTROLLER", "LOG END", "DIRECTORY"], &rows)
+    output.table(
+        ["NODE", "ROLE", "CONTROLLER", "LINKS", "LOG END", "DIRECTORY"],
+        &rows,
+    )
 }
 
 /// `strandctl cluster add ID`
 pub fn add(config: &ClientConfig, node: i32, output: &mut Output) -> Result<(), Failure> {
     let mut client = Client::connect(config)?;
     let learner = arrived(&mut client, node, ARRIVAL_MAX)?;
-    client.add_voter(&learner)?;
+    already(client.add_voter(&learner), ErrorCode::DuplicateVoter)?;
     output.line(format_args!("node {node} votes"))
 }
 
@@ -95,7 +108,7 @@ pub fn remove(config: &ClientConfig, node: i32, output: &mut Output) -> Result<(
         return Err(Failure::Failed(format!("the quorum knows no node {node}")));
     }
     for member in &known {
-        client.remove_voter(member)?;
+        already(client.remove_voter(member), ErrorCode::VoterNotFound)?;
     }
     output.line(format_args!(
         "node {node} neither votes nor learns; its brokers stay registered"
@@ -103,14 +116,17 @@ pub fn remove(config: &ClientConfig, node: i32, output: &mut Output) -> Result<(
 }
 
 /// `strandctl cluster replace ID`
-pub fn replace(config: &ClientConfig, node: i32, output: &mut Output) -> Result<(), Failure> {
+pub fn replace(config: &ClientConfig, arguments: &ReplaceArgs, output: &mut Output) -> Result<(), Failure> {
+    let node = arguments.of.node;
+    let question = format!("Forget node {node}, and all that only its disks hold?");
+    confirm(&question, arguments.yes)?;
     let mut client = Client::connect(config)?;
     // First of all: it refuses while the node lives.
     client.unregister_node(node * BROKERS_PER_NODE)?;
     let lost: Vec<_> = of_node(&client.describe_quorum()?, node);
     let voted = lost.iter().any(|member| member.votes);
     for member in &lost {
-        client.remove_voter(member)?;
+        already(client.remove_voter(member), ErrorCode::VoterNotFound)?;
     }
     output.line(format_args!(
         "node {node} is forgotten, its disks with it; waiting for the new one, with an empty data directory"
@@ -118,9 +134,17 @@ pub fn replace(config: &ClientConfig, node: i32, output: &mut Output) -> Result<
     output.flush()?;
     let learner = arrived(&mut client, node, ARRIVAL_MAX)?;
     if voted {
-        client.add_voter(&learner)?;
+        already(client.add_voter(&learner), ErrorCode::DuplicateVoter)?;
     }
     output.line(format_args!("node {node} is replaced"))
+}
+
+/// What an earlier try has done is done.
+fn already(result: Result<(), ClientError>, code: ErrorCode) -> Result<(), ClientError> {
+    match result {
+        Err(error) if error.code() == Some(code) => Ok(()),
+        other => other,
+    }
 }
 
 fn of_node(quorum: &Quorum, node: i32) -> Vec<QuorumMember> {

@@ -3,7 +3,7 @@
 use super::super::key::{Check, Effect, Key, Kind, Synonym};
 
 const PROTOCOLS: Effect = Effect::Partly("classic groups are always served, share and streams groups never");
-const ONE_REPLICA: Effect = Effect::Partly("this version keeps one replica of a partition");
+const FEWER: Effect = Effect::Partly("as many as there are brokers when it is created, if those are fewer");
 const JOURNAL: Effect =
     Effect::Without("whatever comes while the journal is being flushed is written with its next flush");
 const STREAMS_GROUPS: Effect = Effect::Without("streams groups are not served");
@@ -171,7 +171,7 @@ pub(super) const KEYS: &[Key] = &[
         .doc("Partitions of the offsets topic."),
     Key::broker("offsets.topic.replication.factor", Kind::Short, Some("3"))
         .at_least(1)
-        .effect(ONE_REPLICA)
+        .effect(FEWER)
         .doc("Replicas of the offsets topic."),
     Key::broker("offsets.topic.segment.bytes", Kind::Int, Some("104857600"))
         .at_least(1 << 20)

@@ -5,7 +5,8 @@ use super::super::key::{Check, Effect, Key, Kind, Synonym};
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
-const ONE_REPLICA: Effect = Effect::Without("a partition has one replica in this version");
+const DYNAMIC: Effect =
+    Effect::Partly("the quorum goes by a topic's value and the cluster's dynamic one, not by a node's file");
 const OTHERS_GO_ON: Effect =
     Effect::Without("a failed directory stops its shards alone, and the node goes on");
 
@@ -37,10 +38,7 @@ pub(super) const KEYS: &[Key] = &[
         .check(Check::Between(-131_072, 22))
         .doc("The level at which batches are recompressed to zstd."),
     Key::broker("default.replication.factor", Kind::Int, Some("1"))
-        .effect(Effect::Partly(
-            "only 1 can be served: a topic that takes a larger default is refused",
-        ))
-        .doc("How many replicas a new topic has if the request says -1, or if it is created by itself."),
+        .doc("How many replicas a new topic has if the request says -1, or if it is created by itself. 3 by default where controller.quorum.voters names three or more."),
     Key::broker("delete.topic.enable", Kind::Boolean, Some("true")).doc("Whether topics can be deleted."),
     Key::broker("log.cleaner.backoff.ms", Kind::Long, Some("15000"))
         .cluster_wide()
@@ -241,7 +239,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::broker("min.insync.replicas", Kind::Int, Some("1"))
         .cluster_wide()
         .at_least(1)
-        .effect(ONE_REPLICA)
+        .effect(DYNAMIC)
         .doc("The default of a topic's `min.insync.replicas`."),
     Key::broker("num.partitions", Kind::Int, Some("1"))
         .at_least(1)

@@ -5,7 +5,10 @@ use super::super::key::{Effect, Key, Kind};
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
-const ONE_REPLICA: Effect = Effect::Without("a partition has one replica in this version");
+const BALANCE: Effect = Effect::Without("leaders do not move back by themselves yet");
+const PUSHED: Effect = Effect::Without("followers fetch nothing: leaders push, see docs/replication.md");
+const DYNAMIC: Effect =
+    Effect::Partly("the quorum goes by a topic's value and the cluster's dynamic one, not by a node's file");
 const QUOTAS: Effect = Effect::Without("quotas are not served yet");
 const JMX: Effect = Effect::Without("metrics are served at /metrics instead");
 
@@ -27,7 +30,7 @@ pub(super) const KEYS: &[Key] = &[
     .effect(QUOTAS)
     .doc("Length of one sample of the quota on moves between directories."),
     Key::broker("auto.leader.rebalance.enable", Kind::Boolean, Some("true"))
-        .effect(ONE_REPLICA)
+        .effect(BALANCE)
         .doc("Whether leadership is moved back to the preferred replicas by itself."),
     Key::broker("background.threads", Kind::Int, Some("10"))
         .cluster_wide()
@@ -43,7 +46,7 @@ pub(super) const KEYS: &[Key] = &[
         .doc("Classes that report metrics."),
     Key::broker("leader.imbalance.check.interval.seconds", Kind::Long, Some("300"))
         .at_least(1)
-        .effect(ONE_REPLICA)
+        .effect(BALANCE)
         .doc("How often the balance of leaderships is looked at."),
     Key::broker("metric.reporters", Kind::List, Some(""))
         .cluster_wide()
@@ -66,7 +69,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::broker("num.replica.fetchers", Kind::Int, Some("1"))
         .cluster_wide()
         .at_least(1)
-        .effect(ONE_REPLICA)
+        .effect(PUSHED)
         .doc("Threads that fetch from each leader."),
     Key::broker("quota.window.num", Kind::Int, Some("11"))
         .at_least(1)
@@ -78,21 +81,21 @@ pub(super) const KEYS: &[Key] = &[
         .doc("Length of one sample of client quotas."),
     Key::broker("replica.fetch.backoff.ms", Kind::Int, Some("1000"))
         .at_least(0)
-        .effect(ONE_REPLICA)
+        .effect(PUSHED)
         .doc("The pause after a failed fetch of a follower."),
     Key::broker("replica.fetch.max.bytes", Kind::Int, Some("1048576"))
         .at_least(0)
-        .effect(ONE_REPLICA)
+        .effect(PUSHED)
         .doc("How much a follower fetches of a partition at once."),
     Key::broker("replica.fetch.min.bytes", Kind::Int, Some("1"))
-        .effect(ONE_REPLICA)
+        .effect(PUSHED)
         .doc("How little a follower waits for."),
     Key::broker("replica.fetch.response.max.bytes", Kind::Int, Some("10485760"))
         .at_least(0)
-        .effect(ONE_REPLICA)
+        .effect(PUSHED)
         .doc("How much a follower fetches in all at once."),
     Key::broker("replica.fetch.wait.max.ms", Kind::Int, Some("500"))
-        .effect(ONE_REPLICA)
+        .effect(PUSHED)
         .doc("How long a follower's fetch waits for data."),
     Key::broker(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -102,16 +105,15 @@ pub(super) const KEYS: &[Key] = &[
     .effect(OWN_STORAGE)
     .doc("How often high watermarks are written."),
     Key::broker("replica.lag.time.max.ms", Kind::Long, Some("30000"))
-        .effect(ONE_REPLICA)
         .doc("How long a follower may lag before it leaves the in-sync set."),
     Key::broker("replica.selector.class", Kind::String, None)
-        .effect(ONE_REPLICA)
+        .effect(Effect::Without("consumers read from leaders"))
         .doc("The class that chooses the replica a consumer reads from."),
     Key::broker("replica.socket.receive.buffer.bytes", Kind::Int, Some("65536"))
-        .effect(ONE_REPLICA)
+        .effect(PUSHED)
         .doc("Size of a follower's receive buffer."),
     Key::broker("replica.socket.timeout.ms", Kind::Int, Some("30000"))
-        .effect(ONE_REPLICA)
+        .effect(PUSHED)
         .doc("How long a follower's request may take."),
     Key::broker("replication.quota.window.num", Kind::Int, Some("11"))
         .at_least(1)
@@ -127,11 +129,13 @@ pub(super) const KEYS: &[Key] = &[
         .doc("The largest push of client metrics."),
     Key::broker("unclean.leader.election.enable", Kind::Boolean, Some("false"))
         .cluster_wide()
-        .effect(ONE_REPLICA)
+        .effect(DYNAMIC)
         .doc("The default of a topic's `unclean.leader.election.enable`."),
     Key::broker("unclean.leader.election.interval.ms", Kind::Long, Some("300000"))
         .at_least(1)
-        .effect(ONE_REPLICA)
+        .effect(Effect::Without(
+            "an unclean election is held as soon as it may be",
+        ))
         .internal()
         .doc("How often partitions without a leader are looked at."),
 ];

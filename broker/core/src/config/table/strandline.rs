@@ -68,6 +68,22 @@ pub(super) const KEYS: &[Key] = &[
     Key::broker("strandline.http.port", Kind::Int, None)
         .check(Check::Between(0, 65_535))
         .doc("The port of HTTP; 0 takes a free one. By default the port of the first listener minus 1."),
+    Key::broker("strandline.link.host", Kind::String, None)
+        .doc(
+            "The address that links of other nodes come in at, in a cluster of several. By default the one of this \
+             node's controller.",
+        ),
+    Key::broker("strandline.link.port", Kind::Int, None)
+        .check(Check::Between(0, 65_535))
+        .doc(
+            "The port of shard 0 for links; each further shard has the next. 0 takes free ones. By default the port \
+             of the first listener plus 1000.",
+        ),
+    Key::broker("strandline.link.advertised.host", Kind::String, None)
+        .doc(
+            "The host at which other nodes reach the links. By default strandline.link.host if that is one address, \
+             else the host of this node's controller.",
+        ),
     Key::broker(
         "strandline.metrics.group.partitions.max",
         Kind::Int,

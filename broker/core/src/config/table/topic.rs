@@ -4,7 +4,7 @@ use super::super::key::{Check, Effect, Key, Kind, Synonym};
 
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
-const ONE_REPLICA: Effect = Effect::Without("a partition has one replica in this version");
+const THROTTLE: Effect = Effect::Without("replication is not throttled");
 const TIERED: Effect = Effect::Without("tiered storage is not served");
 const NO_TIERED: Effect = Effect::Refused("tiered storage is not served");
 
@@ -112,7 +112,7 @@ pub(super) const KEYS: &[Key] = &[
         &[],
     )
     .check(Check::ThrottledReplicas)
-    .effect(ONE_REPLICA)
+    .effect(THROTTLE)
     .doc("Replicas whose fetches are throttled, as partition:broker, or * for all."),
     Key::topic(
         "index.interval.bytes",
@@ -128,7 +128,7 @@ pub(super) const KEYS: &[Key] = &[
         .doc("Size of a segment, in tests."),
     Key::topic("leader.replication.throttled.replicas", Kind::List, Some(""), &[])
         .check(Check::ThrottledReplicas)
-        .effect(ONE_REPLICA)
+        .effect(THROTTLE)
         .doc("Replicas whose leaders are throttled, as partition:broker, or * for all."),
     Key::topic(
         "local.retention.bytes",
@@ -211,7 +211,6 @@ pub(super) const KEYS: &[Key] = &[
         &[Synonym::same("min.insync.replicas")],
     )
     .at_least(1)
-    .effect(ONE_REPLICA)
     .doc("How many replicas must have a record before `acks=all` is answered."),
     Key::topic(
         "preallocate",
@@ -294,6 +293,5 @@ pub(super) const KEYS: &[Key] = &[
         Some("false"),
         &[Synonym::same("unclean.leader.election.enable")],
     )
-    .effect(ONE_REPLICA)
     .doc("Whether a replica outside the in-sync set may lead when no other is left."),
 ];

@@ -84,6 +84,7 @@ impl ClusterImage {
             epoch: BrokerEpoch(self.offset.0 as i64),
             rack: rack.to_owned(),
             endpoints: shard.endpoints.clone(),
+            link: shard.link.clone(),
             directory_id: shard.directory_id,
             fenced: true,
             stopping: false,

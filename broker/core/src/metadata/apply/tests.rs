@@ -17,6 +17,10 @@ fn registration(directory: u128, shards: u32) -> Command {
             host: "h".into(),
             port: 9092 + shard as u16,
         }],
+        link: Some(LinkAddress {
+            host: "h".into(),
+            port: 10_092 + shard as u16,
+        }),
         damaged: Vec::new(),
     };
     Command::RegisterNode(NodeRegistration {

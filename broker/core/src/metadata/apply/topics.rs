@@ -287,9 +287,7 @@ impl ClusterImage {
 }
 
 fn one_replica_only(asked: usize) -> String {
-    format!(
-        "replication factor {asked} is not served yet: this version keeps one replica a partition; use 1 or -1"
-    )
+    format!("replication factor {asked} needs metadata.version 1, and this cluster has 0: use 1 or -1")
 }
 
 fn spend(budget: &mut usize, partitions: usize) -> Result<(), ApplyError> {

@@ -184,6 +184,7 @@ impl World {
                 shard: 0,
                 directory_id: Uuid::from_u128(id.0 as u128),
                 endpoints: Vec::new(),
+                link: None,
                 damaged: Vec::new(),
             }],
         });

@@ -30,6 +30,7 @@ fn shard(shard: u32, directory: u128, damaged: &[PartitionReference]) -> ShardRe
         shard,
         directory_id: Uuid::from_u128(directory),
         endpoints: Vec::new(),
+        link: None,
         damaged: damaged.to_vec(),
     }
 }
@@ -718,5 +719,5 @@ fn records_of_earlier_versions_are_read() {
     let Command::RegisterNode(node) = serde_json::from_str(stored).unwrap() else {
         panic!("another command")
     };
-    assert!(node.shards[0].damaged.is_empty());
+    assert!(node.shards[0].damaged.is_empty() && node.shards[0].link.is_none());
 }
