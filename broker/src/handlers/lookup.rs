@@ -108,6 +108,10 @@ impl<R: Runtime, D: Disk> Shard<R, D> {
         let Some(assigned) = assigned else {
             return ErrorCode::UnknownTopicOrPartition.into();
         };
+        if assigned.leader == self.broker_id && self.is_changing() {
+            // By the next image it is led elsewhere.
+            return ErrorCode::NotLeaderOrFollower.into();
+        }
         if assigned.leader == self.broker_id {
             // Led here by the metadata, but the log could not be opened.
             return ErrorCode::KafkaStorageError.into();

@@ -66,6 +66,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             shard.store.set_cleaner_options(cleaner);
             *shard.settings.borrow_mut() = Rc::new(settings);
         }
+        shard.changing.set(true);
         let is_another = shard.replicas.registered(&image);
         for topic in before.topics().filter(|topic| image.topic(topic.id).is_none()) {
             self.delete_topic(topic).await;
@@ -90,6 +91,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
         }
         shard.store.set_metadata_offset(image.offset().0);
         *shard.image.borrow_mut() = image.clone();
+        shard.changing.set(false);
         crate::group::image_changed(&shard, &before, &image);
         self.is_first = false;
         self.tell_lost(&image).await;

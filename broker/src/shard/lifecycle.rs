@@ -325,6 +325,7 @@ fn new_shard<R: Runtime, D: Disk>(
         connection_ended: Event::new(),
         paused: Cell::new(false),
         resumed: Event::new(),
+        changing: Cell::new(false),
         stopping: Cell::new(false),
         stop: Event::new(),
         metrics: Metrics::default(),

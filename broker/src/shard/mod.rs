@@ -88,6 +88,8 @@ pub(crate) struct Shard<R: Runtime, D: Disk> {
     next_connection: Cell<u64>,
     /// Happens when a connection ends.
     pub(crate) connection_ended: Event,
+    /// A newer image than [`Shard::image`] is being applied.
+    changing: Cell<bool>,
     stopping: Cell<bool>,
     stop: Event,
     paused: Cell<bool>,
@@ -107,6 +109,11 @@ impl<R: Runtime, D: Disk> Shard<R, D> {
 
     pub(crate) fn next_connection_id(&self) -> u64 {
         self.next_connection.replace(self.next_connection.get() + 1)
+    }
+
+    /// Whether the shard is being brought in line with a newer image than the one it tells of.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.changing.get()
     }
 
     /// Whether the shard is told to stop.

@@ -18,13 +18,18 @@ pub struct Client {
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("connect {address}: {error}"));
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(ANSWER_MAX)).unwrap();
-        Self {
+        Self::try_connect(address).unwrap_or_else(|error| panic!("connect {address}: {error}"))
+    }
+
+    /// Connects, to one that may be away.
+    pub fn try_connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        Ok(Self {
             stream,
             next_correlation_id: 1,
-        }
+        })
     }
 
     /// Sends a request and waits for its answer.
