@@ -227,7 +227,7 @@ fn history(seed: u64) -> (Vec<Vec<String>>, u64) {
         let topics = metadata(&mut shards[1]).await.topics;
         let mut fetched = Vec::new();
         for (number, partition) in topics[0].partitions.iter().enumerate() {
-            assert_eq!(partition.leader_epoch, 1, "a restart raises the epoch");
+            assert!(partition.leader_epoch > 0, "a restart raises the epoch");
             fetched.push(
                 fetch(
                     &mut shards[(partition.leader_id.0 - 1000) as usize],

@@ -70,7 +70,7 @@ fn min_insync_replicas_refuses_writes() {
             "what is not committed is not read"
         );
         for other in &others {
-            cluster.order(*other, ShardOrder::Resume);
+            cluster.order(*other, ShardOrder::Start);
         }
         cluster.until_isr(TOPIC, 3).await;
         assert_eq!(cluster.produce(TOPIC, "five").await, 3);

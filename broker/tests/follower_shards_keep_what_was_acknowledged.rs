@@ -99,7 +99,7 @@ fn a_returning_old_leader_truncates_its_uncommitted_tail() {
         assert_eq!(taken, Produced::At(1));
         cluster.kill(old);
         for other in &others {
-            cluster.order(*other, ShardOrder::Resume);
+            cluster.order(*other, ShardOrder::Start);
         }
         cluster.until_leader_is_not(TOPIC, old).await;
         assert_eq!(cluster.produce(TOPIC, "instead").await, 1);
@@ -135,7 +135,7 @@ fn a_slow_follower_leaves_the_isr_and_comes_back() {
         let start = cluster.runtime.now();
         cluster.produce(TOPIC, "without it").await;
         assert!(cluster.runtime.now().since(start) < Duration::from_secs(1));
-        cluster.order(slow, ShardOrder::Resume);
+        cluster.order(slow, ShardOrder::Start);
         cluster.until_isr(TOPIC, 3).await;
         for other in partition.replicas[..2].iter().copied() {
             cluster.kill(other);
@@ -146,6 +146,26 @@ fn a_slow_follower_leaves_the_isr_and_comes_back() {
             })
             .await;
         assert_eq!(cluster.values(TOPIC).await, ["before", "during", "without it"]);
+    });
+}
+
+/// Nobody hears of a shard that hangs but by its silence: a session later others lead, on a node that is alone too.
+#[test]
+fn a_leader_that_hangs_is_replaced_once_its_session_has_ended() {
+    with_cluster(5, &[], |mut cluster| async move {
+        cluster.create(TOPIC, 3, &[("min.insync.replicas", "2")]).await;
+        cluster.produce(TOPIC, "before").await;
+        let hangs = cluster.partition(TOPIC, 0).leader;
+        cluster.order(hangs, ShardOrder::Pause);
+        let start = cluster.runtime.now();
+        cluster.until_leader_is_not(TOPIC, hangs).await;
+        let waited = cluster.runtime.now().since(start);
+        let session = Duration::from_secs(7)..Duration::from_secs(11);
+        assert!(session.contains(&waited), "{waited:?}");
+        cluster.produce(TOPIC, "meanwhile").await;
+        cluster.order(hangs, ShardOrder::Start);
+        cluster.until_isr(TOPIC, 3).await;
+        assert_eq!(cluster.values(TOPIC).await, ["before", "meanwhile"]);
     });
 }
 

@@ -111,7 +111,7 @@ async fn hurt(cluster: &mut Cluster) {
                 Health::Paused
             }
             (Health::Paused, _) => {
-                cluster.order(broker, ShardOrder::Resume);
+                cluster.order(broker, ShardOrder::Start);
                 Health::Up
             }
             (Health::Down, _) => {
@@ -127,7 +127,7 @@ async fn hurt(cluster: &mut Cluster) {
         match health {
             Health::Up => {}
             Health::Down => cluster.start(broker).await,
-            Health::Paused => cluster.order(broker, ShardOrder::Resume),
+            Health::Paused => cluster.order(broker, ShardOrder::Start),
         }
     }
 }

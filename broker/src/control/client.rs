@@ -78,20 +78,37 @@ pub enum Report {
         shard: u32,
         /// What of it.
         order: ShardOrder,
+        /// Whether that fits its state.
+        reply: oneshot::Sender<Result<(), OrderError>>,
     },
+}
+
+/// Why an order to a shard changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OrderError {
+    /// There is none of this number.
+    #[error("the node has no such shard")]
+    Unknown,
+    /// It is down, or not there yet.
+    #[error("it does not run")]
+    NotRunning,
+    /// It does not need to be started.
+    #[error("it runs, or is about to")]
+    Running,
+    /// No shard has a life of its own then.
+    #[error("the node is starting or stopping")]
+    NotServing,
 }
 
 /// What can be asked of one shard while its node goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardOrder {
-    /// Close its store and end. It is fenced once it has ended.
+    /// Hand its leaderships over, close its store and end. It is fenced once it has ended.
     Stop,
-    /// Start again, as a new registration.
+    /// Start again, as a new registration; or go on after a pause.
     Start,
     /// Stand still, as one that hangs. Nobody is told.
     Pause,
-    /// Go on after a pause.
-    Resume,
     /// It is gone already, without a word: for a simulation that kills it.
     Lost,
 }
@@ -277,9 +294,11 @@ impl ControlClient {
         self.tell(Report::Ended { shard, result });
     }
 
-    /// Asks for one shard to stop or to start again. What does not fit its state is left undone.
-    pub fn order(&self, shard: u32, order: ShardOrder) {
-        self.tell(Report::Order { shard, order });
+    /// Asks something of one shard. The answer says whether that fits its state; it is not done yet then.
+    pub fn order(&self, shard: u32, order: ShardOrder) -> oneshot::Receiver<Result<(), OrderError>> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Report::Order { shard, order, reply });
+        answer
     }
 
     /// Asks the node to stop.

@@ -3,8 +3,10 @@
 //! It also carries the node through its life: every shard replays and listens; the node is registered; every shard
 //! serves by that image; its brokers are unfenced; and at the end every shard is stopped before the quorum is.
 
+mod beat;
 mod ending;
 mod one_shard;
+mod question;
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -15,7 +17,8 @@ use std::time::Duration;
 use strandline_core::metadata::{
     Answer, BrokerEpoch, BrokerId, Command, MetadataOffset, NodeId, NodeRegistration, ShardRegistration,
 };
-use strandline_runtime::{Monotonic, Queue, Runtime};
+use strandline_core::sessions::Sessions;
+use strandline_runtime::{Monotonic, Runtime};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -71,6 +74,8 @@ pub struct Control<R, Q> {
     pub images: ImageSlot,
     /// `broker.heartbeat.interval.ms`; a node that is alone has nobody to tell.
     pub heartbeat_interval: Duration,
+    /// `broker.session.timeout.ms`.
+    pub session_timeout: Duration,
 }
 
 enum Phase {
@@ -107,6 +112,10 @@ struct State<R, Q> {
     /// What the node itself wants committed, before anything that is asked of it.
     own: VecDeque<(Purpose, Vec<Command>)>,
     beats: Option<Beats>,
+    /// Who watches over the shards of a node that is alone.
+    sessions: Option<Sessions>,
+    session_timeout: Duration,
+    heartbeat_interval: Duration,
     failure: Option<NodeFailure>,
 }
 
@@ -119,6 +128,10 @@ enum Purpose {
     Unfence,
     /// One shard is gone.
     Fence,
+    /// A shard's session ended, or it is back.
+    Watch,
+    /// One shard is to stop.
+    DrainShard(u32),
     /// One shard is back.
     RegisterShard(u32),
     Drain,
@@ -148,6 +161,9 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
         let beats = || Beats::new(self.heartbeat_interval, self.shards.len(), self.runtime.now());
         let mut state = State {
             beats: (!alone).then(beats),
+            sessions: None,
+            session_timeout: self.session_timeout,
+            heartbeat_interval: self.heartbeat_interval,
             published: self.quorum.image().offset(),
             runtime: self.runtime,
             quorum: Rc::new(self.quorum),
@@ -197,34 +213,6 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
     }
 }
 
-/// All shards of a process are dead if one is.
-async fn suspect(
-    quorum: &impl Quorum,
-    (broker, epoch): (BrokerId, BrokerEpoch),
-) -> Result<bool, QuorumError> {
-    let image = quorum.image();
-    let known = image.broker(broker);
-    if !known.is_some_and(|known| known.epoch == epoch && !known.fenced) {
-        return Ok(false);
-    }
-    let node = broker.node();
-    let of_node = image
-        .brokers()
-        .filter(|other| other.id.node() == node && !other.fenced);
-    let shards = of_node.map(|other| (other.id, other.epoch)).collect();
-    quorum.suspect(node, shards).await
-}
-
-fn told(error: QuorumError) -> ControlError {
-    match error {
-        QuorumError::Full(text) => ControlError::Storage(text),
-        QuorumError::NoLeader(text) | QuorumError::Unknown(text) => ControlError::NoMajority(text),
-        QuorumError::Refused(text) => ControlError::Refused(text),
-        QuorumError::NoChange(why, text) => ControlError::NoChange(why, text),
-        QuorumError::Broken(_) => ControlError::Stopping,
-    }
-}
-
 async fn next_commit(
     in_flight: &mut Option<InFlight>,
 ) -> (Purpose, Vec<Command>, Result<Decided, QuorumError>) {
@@ -268,10 +256,13 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         let quorum = self.quorum.clone();
         // What the node itself needs is proposed again where it failed.
         let kept = match purpose {
-            Purpose::Register | Purpose::Unfence | Purpose::Fence | Purpose::RegisterShard(_) => {
-                commands.clone()
-            }
-            Purpose::Drain | Purpose::Proposals(_) => Vec::new(),
+            Purpose::Register
+            | Purpose::Unfence
+            | Purpose::Fence
+            | Purpose::DrainShard(_)
+            | Purpose::RegisterShard(_) => commands.clone(),
+            // The next look sees it again.
+            Purpose::Watch | Purpose::Drain | Purpose::Proposals(_) => Vec::new(),
         };
         let told: Vec<Told> = commands.iter().map(Told::of).collect();
         let runtime = self.runtime.clone();
@@ -285,22 +276,6 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             }
             (purpose, kept, result)
         })
-    }
-
-    /// About the quorum itself: it may take its leader's time, and holds up nothing else.
-    fn answer(&self, question: Question) {
-        let quorum = self.quorum.clone();
-        self.runtime.spawn(Queue::Latency, async move {
-            match question {
-                Question::Status(reply) => drop(reply.send(quorum.status().await.map_err(told))),
-                Question::Change(change, reply) => {
-                    drop(reply.send(quorum.change(change).await.map_err(told)));
-                }
-                Question::Suspect(shard, reply) => {
-                    drop(reply.send(suspect(&*quorum, shard).await.map_err(told)));
-                }
-            }
-        });
     }
 
     fn report(&mut self, report: Report) {
@@ -335,7 +310,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                 });
             }
             Report::Stop => self.drain(),
-            Report::Order { shard, order } => self.order(shard, order),
+            Report::Order { shard, order, reply } => drop(reply.send(self.order(shard, order))),
         }
     }
 
@@ -350,17 +325,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             );
             self.stop();
         }
-        let stopping = matches!(self.phase, Phase::Draining { .. } | Phase::Stopping);
-        let Some(beats) = &mut self.beats else { return };
-        if let Some((shards, under_way)) = beats.turn(now, &self.shards, self.registered, stopping) {
-            let quorum = self.quorum.clone();
-            self.runtime.spawn(Queue::Latency, async move {
-                if let Err(error) = quorum.heartbeat(shards).await {
-                    tracing::warn!("no heartbeat: {error}");
-                }
-                drop(under_way);
-            });
-        }
+        self.beat(now);
     }
 
     /// Every shard listens: the node registers itself, all shards in one record.
@@ -510,7 +475,9 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         match purpose {
             Purpose::Register => self.registered(&decided),
             Purpose::RegisterShard(shard) => self.shard_registered(shard, &decided),
-            Purpose::Unfence | Purpose::Fence => self.advance(self.shards.applied_by_all()),
+            // Others lead now what it led.
+            Purpose::DrainShard(shard) => self.shards.leave(shard),
+            Purpose::Unfence | Purpose::Fence | Purpose::Watch => self.advance(self.shards.applied_by_all()),
             Purpose::Drain => {
                 if let Phase::Draining { until, .. } = &mut self.phase {
                     *until = Some(decided.first);
@@ -542,7 +509,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                 });
                 ControlError::Stopping
             }
-            other => told(other),
+            other => question::told(other),
         };
         match purpose {
             Purpose::Proposals(waiters) => {
@@ -555,8 +522,13 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
                 }
             }
             _ if matches!(self.phase, Phase::Stopping) => {}
+            Purpose::Watch => tracing::warn!("no shard is fenced or unfenced now: {told}"),
             Purpose::Drain => self.stop(),
-            Purpose::Register | Purpose::Unfence | Purpose::Fence | Purpose::RegisterShard(_)
+            Purpose::Register
+            | Purpose::Unfence
+            | Purpose::Fence
+            | Purpose::DrainShard(_)
+            | Purpose::RegisterShard(_)
                 if self.quorum.is_alone() =>
             {
                 self.fail(NodeFailure::Registration(told.to_string()));
@@ -574,6 +546,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         if image.offset() > self.published {
             self.published = image.offset();
             self.shards.publish(&image);
+            self.watch_if_replicated(&image);
             self.images.publish(image);
         }
     }

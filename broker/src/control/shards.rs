@@ -6,6 +6,7 @@ use strandline_core::metadata::{BrokerEpoch, ClusterImage, MetadataOffset};
 use strandline_runtime::mailbox::{SendError, Sender};
 use tokio::sync::oneshot;
 
+use super::client::OrderError;
 use crate::node::context::{ImageSlot, ShardMessage, StartedShard};
 use crate::node::report::{Detail, ShardReport};
 
@@ -89,6 +90,10 @@ impl Shards {
         Self(handles.into_iter().map(shard).collect())
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn started(&mut self, shard: u32, started: StartedShard) {
         self.0[shard as usize].started = Some(started);
     }
@@ -151,39 +156,50 @@ impl Shards {
         self.0.iter().all(gone)
     }
 
-    /// Tells one shard to close while the node goes on; false for one that does not run.
-    pub(super) fn leave(&mut self, shard: u32) -> bool {
-        let Some(shard) = self.0.get_mut(shard as usize) else {
-            return false;
-        };
-        let runs = shard.life == Life::Up;
-        if runs {
+    /// Whether a shard runs, so that something may be asked of it.
+    ///
+    /// # Errors
+    /// [`OrderError`] if not.
+    pub(super) fn check_runs(&self, shard: u32) -> Result<(), OrderError> {
+        match self.0.get(shard as usize) {
+            None => Err(OrderError::Unknown),
+            Some(shard) if shard.life != Life::Up => Err(OrderError::NotRunning),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Tells one shard to close while the node goes on, if it runs.
+    pub(super) fn leave(&mut self, shard: u32) {
+        if self.check_runs(shard).is_ok() {
+            let shard = &mut self.0[shard as usize];
             shard.life = Life::Leaving;
             shard.tell(ShardMessage::Stop);
         }
-        runs
     }
 
     /// Tells one shard something, if it runs.
-    pub(super) fn tell(&self, shard: u32, message: ShardMessage) {
-        let shard = self.0.get(shard as usize);
-        if let Some(shard) = shard.filter(|shard| shard.life == Life::Up) {
-            shard.tell(message);
-        }
+    ///
+    /// # Errors
+    /// [`OrderError`] if not.
+    pub(super) fn tell(&self, shard: u32, message: ShardMessage) -> Result<(), OrderError> {
+        self.check_runs(shard)?;
+        self.0[shard as usize].tell(message);
+        Ok(())
     }
 
-    /// A shard is to start again; false for one that is not down.
-    pub(super) fn begin_return(&mut self, shard: u32) -> bool {
-        let Some(shard) = self.0.get_mut(shard as usize) else {
-            return false;
-        };
-        let is_down = shard.life == Life::Down;
-        if is_down {
-            shard.life = Life::Returning;
-            shard.started = None;
-            shard.applied = MetadataOffset(0);
+    /// A shard that is down is to start again.
+    ///
+    /// # Errors
+    /// [`OrderError`] if it is not down.
+    pub(super) fn begin_return(&mut self, shard: u32) -> Result<(), OrderError> {
+        let shard = self.0.get_mut(shard as usize).ok_or(OrderError::Unknown)?;
+        if shard.life != Life::Down {
+            return Err(OrderError::Running);
         }
-        is_down
+        shard.life = Life::Returning;
+        shard.started = None;
+        shard.applied = MetadataOffset(0);
+        Ok(())
     }
 
     pub(super) fn is_returning(&self, shard: u32) -> bool {

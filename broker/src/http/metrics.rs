@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use strandline_core::metadata::{ClusterImage, NodeId};
 use strandline_wire::ApiKey;
 
-use super::groups;
+use super::{groups, replicas};
 use crate::node::report::{LATENCY_BOUNDS_US, LatencyHistogram, PhaseLatencies, ShardReport};
 
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
@@ -47,7 +47,7 @@ struct Page {
 /// Name, help, and where the value is.
 type Figure = (&'static str, &'static str, fn(&ShardReport) -> u64);
 
-const COUNTERS: [Figure; 17] = [
+const COUNTERS: [Figure; 19] = [
     (
         "appends_refused",
         "Batches refused by the storage: the disk is full, it stopped, or the partition is damaged",
@@ -80,6 +80,14 @@ const COUNTERS: [Figure; 17] = [
     ("cleaner_records_kept", "Records that cleanings kept", |report| {
         report.cleaner.records_kept
     }),
+    ("isr_expands", "Replicas that came back in sync", |report| {
+        report.isr_expands
+    }),
+    (
+        "isr_shrinks",
+        "Replicas that were taken out of sync by their leader",
+        |report| report.isr_shrinks,
+    ),
     ("received_bytes", "Bytes received from clients", |report| {
         report.received_bytes
     }),
@@ -219,6 +227,7 @@ impl Collector for Page {
         self.encode_requests(&mut encoder)?;
         self.encode_phases(&mut encoder)?;
         self.encode_partitions(&mut encoder)?;
+        replicas::encode(&mut encoder, self.node, &self.reports, &self.image)?;
         groups::encode(&mut encoder, self.node, &self.reports, &self.image)
     }
 }

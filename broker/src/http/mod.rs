@@ -4,6 +4,7 @@
 
 mod groups;
 mod metrics;
+mod replicas;
 mod server;
 
 pub use server::{HttpError, Server};

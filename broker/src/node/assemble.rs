@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use strandline_core::metadata::{
-    Answer, ClusterImage, Command, Endpoint, LinkAddress, NodeRegistration, ShardRegistration,
+    Answer, ClusterImage, Command, Endpoint, LinkAddress, MetadataVersion, NodeRegistration,
+    ShardRegistration,
 };
 use strandline_runtime::mailbox::mailbox;
 use strandline_runtime::runtime::IpAddr;
@@ -104,6 +105,7 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
     let images = ImageSlot::new(quorum.image());
     let (ready_sender, ready) = oneshot::channel();
     let heartbeat_interval = config.heartbeat_interval();
+    let session_timeout = config.session_timeout();
     let control = Control {
         runtime,
         quorum,
@@ -116,6 +118,7 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
         ready: ready_sender,
         images: images.clone(),
         heartbeat_interval,
+        session_timeout,
     };
     Ok(Assembly {
         shards: contexts,
@@ -178,13 +181,17 @@ impl ShardFactory {
 
 async fn initialize(quorum: &impl Quorum, cluster_id: Uuid) -> Result<(), QuorumError> {
     if quorum.image().cluster_id().is_none() {
-        let decided = quorum
-            .commit(vec![Command::InitializeCluster { cluster_id }])
-            .await?;
-        assert_eq!(
-            decided.answers,
-            [Answer::Whole(Ok(()))],
-            "an empty log takes its cluster's id"
+        let mut commands = vec![Command::InitializeCluster { cluster_id }];
+        // Nobody is there who would not understand it.
+        if quorum.is_alone() {
+            let version = MetadataVersion::NEWEST;
+            commands.push(Command::FinalizeMetadataVersion { version });
+        }
+        let decided = quorum.commit(commands).await?;
+        let done = |answer: &Answer| *answer == Answer::Whole(Ok(()));
+        assert!(
+            decided.answers.iter().all(done),
+            "an empty log takes its cluster's id and version"
         );
     }
     Ok(())

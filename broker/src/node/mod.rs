@@ -8,6 +8,7 @@ pub mod directories;
 mod file_system;
 pub mod large_blocks;
 pub mod limits;
+mod operations;
 mod panics;
 pub mod ports;
 mod ready;

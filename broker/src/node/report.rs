@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use strandline_core::metadata::BrokerId;
 use strandline_core::metadata::PartitionReference;
 use strandline_storage::{CleanerStats, LongestTurns};
 use strandline_wire::ErrorCode;
@@ -87,6 +88,8 @@ pub struct PartitionReport {
     pub size_bytes: u64,
     /// Its segments, those in memory alone included.
     pub segments: u64,
+    /// Its followers, and how many records each lacks; of those that told their leader.
+    pub followers: Vec<(BrokerId, u64)>,
 }
 
 /// What a group has committed for one partition.
@@ -144,6 +147,10 @@ pub struct ShardReport {
     pub connections: u64,
     /// Connections refused by a cap, or closed for bytes that are no Kafka request.
     pub connections_refused: u64,
+    /// Replicas that this shard, as their leader, took into an ISR.
+    pub isr_expands: u64,
+    /// Replicas that this shard, as their leader, took out of an ISR.
+    pub isr_shrinks: u64,
     /// Journal flushes.
     pub flushes: u64,
     /// Journal entries.

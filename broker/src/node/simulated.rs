@@ -51,12 +51,12 @@ impl SimulatedNode {
     /// are, its connections are reset. What it had not written is gone.
     pub fn kill_shard(&self, shard: u32) {
         self.hosts[shard as usize].kill_host();
-        self.client.order(shard, ShardOrder::Lost);
+        drop(self.client.order(shard, ShardOrder::Lost));
     }
 
     /// Has one shard close its store and end, or start again.
     pub fn order(&self, shard: u32, order: ShardOrder) {
-        self.client.order(shard, order);
+        drop(self.client.order(shard, order));
     }
 }
 

@@ -20,6 +20,7 @@ use super::assemble::{Layout, ShardLayout, assemble, is_of_cluster};
 use super::cluster::{self, ClusterError};
 use super::context::ShardContext;
 use super::directories::{Directories, DirectoryError, Inspected};
+use super::operations::Operations;
 use super::{large_blocks, panics, ports, ready, signals};
 use crate::config::controller::ControllerConfig;
 use crate::config::{BrokerConfig, ConfigError};
@@ -183,6 +184,7 @@ async fn run_control(
     let _locks = directories.locks();
     let layout = layout(&config, directories)?;
     let mut node = assemble(runtime.clone(), quorum, config.clone(), layout).await?;
+    let images = node.images.clone();
     let http = http::Server::bind(&config, &node.handles, node.images, node.connections).await?;
     let address = http.as_ref().map(http::Server::address);
     let executors = Rc::new(RefCell::new(start_shards(&config, &node.client, node.shards)?));
@@ -195,6 +197,10 @@ async fn run_control(
             Err(error) => client.ended(shard, Err(error.to_string())),
         }
     }));
+    match Operations::bind(&config.log_dirs[0], node.client.clone(), images, config.node_id) {
+        Ok(operations) => runtime.spawn(Queue::Latency, operations.serve()),
+        Err(error) => tracing::warn!("strandctl shard cannot reach this node: {error}"),
+    }
     runtime.spawn(
         Queue::Latency,
         signals::stop_on_signal(runtime.clone(), node.client)?,

@@ -14,7 +14,7 @@ use strandline_storage::disk::Disk;
 use strandline_wire::ErrorCode;
 
 use super::{Delivery, Downlink, EARLY_OPENS_MAX, Session, Stream, log_of, reference};
-use crate::shard::{Partition, Shard};
+use crate::shard::{Partition, Shard, add};
 
 /// The link between these lives of two shards; `None` if one between later ones is known, or the shard cannot be reached.
 pub(super) fn downlink_to<R: Runtime, D: Disk>(
@@ -174,8 +174,13 @@ pub(crate) fn propose<R: Runtime, D: Disk>(
     task.runtime.spawn(Queue::Latency, async move {
         let mut next = Some(alter);
         while let Some(alter) = next.take() {
-            let attempt = alter.attempt;
+            let (attempt, before) = (alter.attempt, partition.in_sync());
             let outcome = ask(&shard, &partition, alter).await;
+            if let Ok(altered) = &outcome {
+                let now = altered.isr.len();
+                add(&shard.metrics.isr_expands, now.saturating_sub(before) as u64);
+                add(&shard.metrics.isr_shrinks, before.saturating_sub(now) as u64);
+            }
             if partition.lost().is_some() {
                 return;
             }

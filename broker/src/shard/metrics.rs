@@ -19,6 +19,8 @@ pub(crate) struct Metrics {
     pub(crate) received_bytes: Cell<u64>,
     pub(crate) sent_bytes: Cell<u64>,
     pub(crate) connections_refused: Cell<u64>,
+    pub(crate) isr_expands: Cell<u64>,
+    pub(crate) isr_shrinks: Cell<u64>,
 }
 
 impl Default for Metrics {
@@ -30,6 +32,8 @@ impl Default for Metrics {
             received_bytes: Cell::new(0),
             sent_bytes: Cell::new(0),
             connections_refused: Cell::new(0),
+            isr_expands: Cell::new(0),
+            isr_shrinks: Cell::new(0),
         }
     }
 }

@@ -108,6 +108,16 @@ impl<D: Disk> Partition<D> {
         self.replica.borrow().leader_epoch().0
     }
 
+    /// How many are in sync.
+    pub(crate) fn in_sync(&self) -> usize {
+        self.replica.borrow().isr().len()
+    }
+
+    /// The followers, and how many records each lacks.
+    pub(crate) fn lags(&self) -> Vec<(BrokerId, u64)> {
+        self.replica.borrow().lags().collect()
+    }
+
     pub(crate) fn high_watermark(&self) -> i64 {
         self.replica.borrow().high_watermark()
     }

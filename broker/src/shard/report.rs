@@ -34,6 +34,8 @@ pub(super) async fn answer<R: Runtime, D: Disk>(
         sent_bytes: shard.metrics.sent_bytes.get(),
         connections: shard.connections.borrow().len() as u64,
         connections_refused: shard.metrics.connections_refused.get(),
+        isr_expands: shard.metrics.isr_expands.get(),
+        isr_shrinks: shard.metrics.isr_shrinks.get(),
         storage_stopped: shard.store.stopped().is_some(),
         disk_full: store.disk_full,
         disk_free_bytes: store.disk_free_bytes,
@@ -86,6 +88,7 @@ async fn partitions<R: Runtime, D: Disk>(shard: &Shard<R, D>) -> Vec<PartitionRe
                 high_watermark: partition.high_watermark(),
                 size_bytes: segments.iter().map(|segment| segment.payload_bytes).sum(),
                 segments: segments.len() as u64,
+                followers: partition.lags(),
             });
             if partitions.len() % SLICE == 0 {
                 shard.runtime.yield_now().await;

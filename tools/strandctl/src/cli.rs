@@ -74,6 +74,9 @@ pub enum Command {
     /// Look at the cluster as a whole
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Fail one shard of a node on this machine while its process lives, or bring it back
+    #[command(subcommand)]
+    Shard(ShardCommand),
     /// Read Strandline's log on disk, without a broker and without changing it
     #[command(subcommand)]
     Log(LogCommand),
@@ -81,6 +84,28 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Set right what doctor found and a file of the kernel sets; it can be put back
     Tune(TuneArgs),
+}
+
+/// `strandctl shard ...`
+#[derive(Debug, Subcommand)]
+pub enum ShardCommand {
+    /// Have it stand still, as one that hangs: its clients wait, and others take over once its session has ended
+    Pause(ShardArgs),
+    /// Have it hand its leaderships over, close its logs and end
+    Stop(ShardArgs),
+    /// Start it again, or let it go on after a pause
+    Start(ShardArgs),
+}
+
+/// Which shard.
+#[derive(Debug, Args)]
+pub struct ShardArgs {
+    /// Its broker id, or its number within the node
+    #[arg(value_name = "ID")]
+    pub id: u32,
+    /// The first data directory of the node; only its user and root may ask
+    #[arg(long, default_value = "data", value_name = "DIR")]
+    pub data_dir: PathBuf,
 }
 
 /// `strandctl doctor`

@@ -111,6 +111,7 @@ pub fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Cluster(ClusterCommand::Remove(of)) => {
             commands::quorum::remove(&config, of.node, &mut output)
         }
+        Command::Shard(command) => commands::shard::run(command, &mut output),
         Command::Produce(arguments) => commands::produce::run(config, arguments, &mut output),
         Command::Consume(arguments) => commands::consume::run(&config, arguments, &mut output),
         Command::Log(LogCommand::Dump(arguments)) => commands::log_dump::run(arguments, &mut output),

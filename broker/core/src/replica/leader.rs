@@ -135,6 +135,14 @@ impl LeaderReplica {
         self.log.own_end
     }
 
+    /// The followers that told how far they are, and how many records each has not flushed.
+    pub fn lags(&self) -> impl Iterator<Item = (BrokerId, u64)> + '_ {
+        self.followers.iter().filter_map(|follower| {
+            let lag = self.log.end - follower.end?;
+            Some((follower.assigned.broker, lag.unsigned_abs()))
+        })
+    }
+
     /// The committed in-sync set, as last known.
     pub fn isr(&self) -> &[BrokerId] {
         &self.assignment.isr

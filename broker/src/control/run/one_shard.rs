@@ -3,7 +3,7 @@
 use strandline_core::metadata::{Answer, Command};
 use strandline_runtime::Runtime;
 
-use super::super::client::ShardOrder;
+use super::super::client::{OrderError, ShardOrder};
 use super::super::quorum::{Decided, Quorum};
 use super::{NodeFailure, Phase, Purpose, State};
 use crate::node::context::{ShardMessage, StartedShard};
@@ -14,27 +14,38 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         self.shards.all_ended(matches!(self.phase, Phase::Stopping))
     }
 
-    pub(super) fn order(&mut self, shard: u32, order: ShardOrder) {
+    pub(super) fn order(&mut self, shard: u32, order: ShardOrder) -> Result<(), OrderError> {
         if !matches!(self.phase, Phase::Serving) {
-            return;
+            return Err(OrderError::NotServing);
         }
         match order {
-            ShardOrder::Stop => drop(self.shards.leave(shard)),
-            ShardOrder::Pause => self.shards.tell(shard, ShardMessage::Pause),
-            ShardOrder::Resume => self.shards.tell(shard, ShardMessage::Resume),
+            ShardOrder::Stop => {
+                self.shards.check_runs(shard)?;
+                let registrations = self.shards.registrations();
+                let own = registrations.filter(|(number, _)| *number == shard);
+                let brokers = own.map(|(number, epoch)| (self.node.broker(number), epoch));
+                let brokers = brokers.collect();
+                self.own
+                    .push_back((Purpose::DrainShard(shard), vec![Command::StopBrokers { brokers }]));
+            }
+            ShardOrder::Pause => self.shards.tell(shard, ShardMessage::Pause)?,
             ShardOrder::Lost => {
-                if self.shards.leave(shard) && self.shards.ended(shard) {
-                    self.fence(shard, Ok(()));
-                }
+                self.shards.check_runs(shard)?;
+                self.shards.leave(shard);
+                self.shards.ended(shard);
+                self.fence(shard, Ok(()));
+            }
+            // One that runs goes on, if it was paused.
+            ShardOrder::Start if self.shards.check_runs(shard).is_ok() => {
+                self.shards.tell(shard, ShardMessage::Resume)?;
             }
             ShardOrder::Start => {
-                if let Some(launch) = &mut self.launch
-                    && self.shards.begin_return(shard)
-                {
-                    launch(shard);
-                }
+                let launch = self.launch.as_mut().ok_or(OrderError::NotServing)?;
+                self.shards.begin_return(shard)?;
+                launch(shard);
             }
         }
+        Ok(())
     }
 
     /// A shard is gone while the node goes on: others lead what it led.

@@ -9,6 +9,7 @@ pub mod log_dump;
 pub mod log_export;
 pub mod produce;
 pub mod quorum;
+pub mod shard;
 pub mod topic;
 pub mod topic_describe;
 pub mod topic_partitions;

@@ -6,4 +6,5 @@ mod leaders_are_followed;
 mod lines_come_back_as_records;
 mod logs_on_disk;
 mod refusals_say_why;
+mod shards_are_failed;
 mod support;

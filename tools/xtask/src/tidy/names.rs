@@ -32,6 +32,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("broker/src/config/hosts", &["std::net"]),
     // The control thread's HTTP endpoint, which no simulated node opens.
     ("broker/src/http/server", &["tokio::net", "tokio::time"]),
+    // The same of its socket for operators.
+    ("broker/src/node/operations", &["tokio::net", "tokio::time"]),
 ];
 
 /// One line for each use outside of [`ALLOWED`], and for each exception that nothing needs.

@@ -3,7 +3,9 @@
 use super::super::key::{Check, Effect, Key, Kind, Synonym};
 
 const PROTOCOLS: Effect = Effect::Partly("classic groups are always served, share and streams groups never");
-const FEWER: Effect = Effect::Partly("as many as there are brokers when it is created, if those are fewer");
+const FEWER: Effect = Effect::Partly(
+    "as many as there are brokers when it is created, if those are fewer; unless it is set, no two on one node",
+);
 const JOURNAL: Effect =
     Effect::Without("whatever comes while the journal is being flushed is written with its next flush");
 const STREAMS_GROUPS: Effect = Effect::Without("streams groups are not served");
