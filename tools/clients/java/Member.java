@@ -34,6 +34,9 @@ final class Member {
         settings.put("enable.auto.commit", Boolean.toString(commits));
         settings.put("auto.commit.interval.ms", "100");
         settings.put("auto.offset.reset", "earliest");
+        if (options.containsKey("create")) {
+            settings.put("allow.auto.create.topics", options.get("create"));
+        }
         String assignor = options.getOrDefault("assignor", "range");
         if (assignor.equals("consumer")) {
             // The broker assigns, and says how often to send heartbeats and how long a member may be silent.

@@ -1,5 +1,5 @@
 // kafkajs behind the line protocol described in ../python/driver.py. It consumes only in groups, so it has
-// no `consume` here (and `tails` makes a group of its own), and it compresses by gzip alone without plug-ins.
+// no `consume` here (`tails` and `drain` make groups of their own), and it compresses by gzip alone without plug-ins.
 
 const readline = require('node:readline');
 const { Kafka, CompressionTypes, logLevel } = require('kafkajs');
@@ -16,6 +16,16 @@ function parse(line) {
     (record.headers[name] ??= []).push(fromWord(header.slice(at + 1)));
   }
   return record;
+}
+
+const toWord = (bytes) => (bytes === null ? '-' : `x${bytes.toString('hex')}`);
+
+function show({ offset, timestamp, key, value, headers }) {
+  const words = [offset, timestamp, toWord(key), toWord(value)];
+  for (const [name, values] of Object.entries(headers)) {
+    for (const one of [values].flat()) words.push(`${name}=${toWord(one)}`);
+  }
+  return words.join(' ');
 }
 
 function connect(options) {
@@ -110,17 +120,39 @@ async function admin(options) {
 // A member of a group: what comes is kept until it is asked for.
 let member;
 
-async function join({ topic, group, ...options }) {
+// A connection that breaks; what it interrupts the library leaves to its user.
+const isBroken = (error) => ['KafkaJSConnectionError', 'KafkaJSConnectionClosedError'].includes((error.cause ?? error).name);
+
+async function join(options) {
+  for (let left = 5; ; left -= 1) {
+    try {
+      return await joinOnce(options);
+    } catch (error) {
+      await member.consumer.disconnect().catch(() => {});
+      if (!isBroken(error) || left === 0) throw error;
+    }
+  }
+}
+
+async function joinOnce({ topic, group, ...options }) {
   const consumer = connect(options).consumer({
-    groupId: group, sessionTimeout: 6000, heartbeatInterval: 500, rebalanceTimeout: 10000, maxWaitTimeInMs: 200,
+    groupId: group, sessionTimeout: 6000, heartbeatInterval: 500, rebalanceTimeout: 10000,
+    // Its rebalances wait for the fetches that are under way.
+    maxWaitTimeInMs: Number(options.wait_ms ?? 200),
+    ...(options.create ? { allowAutoTopicCreation: options.create === 'true' } : {}),
   });
-  member = { consumer, topic, came: [], next: new Map(), partitions: [] };
-  const { GROUP_JOIN, REBALANCING } = consumer.events;
+  member = { consumer, topic, came: member?.came ?? [], next: new Map(), partitions: [] };
+  const { GROUP_JOIN, REBALANCING, CRASH } = consumer.events;
   consumer.on(GROUP_JOIN, ({ payload }) => {
     member.partitions = payload.memberAssignment[topic] ?? [];
     member.next.clear();
   });
   consumer.on(REBALANCING, () => { member.partitions = []; });
+  // Without its coordinator for some tries the library stops for good: its user starts it again.
+  consumer.on(CRASH, ({ payload }) => {
+    member.partitions = [];
+    if (!payload.restart) consumer.disconnect().catch(() => {}).then(() => join({ topic, group, ...options })).catch(console.error);
+  });
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
   await consumer.run({
@@ -151,7 +183,7 @@ async function commit() {
   } catch (error) {
     // What is not tried again it wraps.
     const type = error.type ?? error.cause?.type;
-    if (!['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'].includes(type)) throw error;
+    if (!isBroken(error) && !['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'].includes(type)) throw error;
     return ['retry'];
   }
   return [];
@@ -192,6 +224,26 @@ async function tails({ topic, partition, end, ...options }) {
   return lines;
 }
 
+async function drain({ topics, records, ...options }) {
+  const names = topics.split(',');
+  const lines = [];
+  const consumer = connect(options).consumer({ groupId: `drain-${names[0]}` });
+  await consumer.connect();
+  await consumer.subscribe({ topics: names, fromBeginning: true });
+  await new Promise((done, fail) => {
+    setTimeout(done, 60000).unref();
+    consumer.run({
+      autoCommit: false,
+      eachMessage: async ({ topic, message }) => {
+        lines.push(`${names.indexOf(topic)} ${show(message)}`);
+        if (lines.length === Number(records)) done();
+      },
+    }).catch(fail);
+  });
+  await consumer.disconnect();
+  return lines;
+}
+
 async function main() {
   const input = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
   for (let next = await input.next(); !next.done; next = await input.next()) {
@@ -202,7 +254,7 @@ async function main() {
       records.push(parse((await input.next()).value));
     }
     try {
-      const lines = await { produce, admin, tails, join, poll, assigned, commit, leave }[command](options, records);
+      const lines = await { produce, admin, tails, drain, join, poll, assigned, commit, leave }[command](options, records);
       process.stdout.write([`ok ${lines.length}`, ...lines, ''].join('\n'));
     } catch (error) {
       console.error(error);

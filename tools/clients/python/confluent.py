@@ -165,7 +165,7 @@ def admin(options, _records):
 class Member:
     AGAIN = {KafkaError._NO_OFFSET, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID,
              KafkaError.STALE_MEMBER_EPOCH, KafkaError.FENCED_MEMBER_EPOCH, KafkaError._TRANSPORT, KafkaError._WAIT_COORD,
-             KafkaError._TIMED_OUT}
+             KafkaError._TIMED_OUT, KafkaError._ASSIGNMENT_LOST}
 
     def __init__(self, options):
         assignor = options.get("assignor", "range")
@@ -178,12 +178,14 @@ class Member:
             "bootstrap.servers": options["bootstrap"], "group.id": options["group"],
             "enable.auto.commit": "auto" in options, "auto.commit.interval.ms": 100,
             "auto.offset.reset": "earliest",
-        })
+        } | ({"allow.auto.create.topics": options["create"]} if "create" in options else {}))
         # What begins with a caret the library takes for a pattern.
         self.consumer.subscribe([options.get("pattern", options["topic"])])
 
     def poll(self, ms):
-        messages = self.consumer.consume(1000, ms / 1000)
+        # Waits for the first record, and takes what else is there.
+        first = self.consumer.poll(ms / 1000)
+        messages = [] if first is None else [first, *self.consumer.consume(1000, 0)]
         for message in messages:
             if message.error():
                 raise KafkaException(message.error())

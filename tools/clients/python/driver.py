@@ -10,8 +10,12 @@ with bytes as `x` and hex digits, so that `x` is empty and `-` is null.
 `tails topic=T partition=P end=E` reads the partition once from every offset 0 to E - 1 up to the record at E - 1; its answer has a
 line for each start, the offsets that were read with commas between.
 
-A member of a group lives from `join topic=T group=G [assignor=A] [pattern=P]` to `leave`, or until the process dies; the
-assignor `consumer` stands for the consumer protocol, in which the broker assigns and matches patterns. `poll ms=M`
+`drain topics=T,... records=N`, of kafkajs alone: N records of partition 0 of these topics, read in a group of its own; each line
+has the number of the topic before the record.
+
+A member of a group lives from `join topic=T group=G [assignor=A] [pattern=P] [create=true|false]` to `leave`, or until the process
+dies; the assignor `consumer` stands for the consumer protocol, in which the broker assigns and matches patterns; `create` says whether
+the topic may come to be by being subscribed to, where it is not the library that says. `poll ms=M`
 gives a line `PARTITION OFFSET` for each record that came, `assigned` a line for each partition it has, `commit`
 commits what it was given; its answer has the line `retry` if a rebalance came in between.
 """

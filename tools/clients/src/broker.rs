@@ -33,6 +33,7 @@ pub(crate) struct Broker {
     folder: TempDir,
     log: PathBuf,
     addresses: Vec<String>,
+    http: String,
 }
 
 impl Broker {
@@ -62,6 +63,7 @@ impl Broker {
             folder,
             log,
             addresses: Vec::new(),
+            http: String::new(),
         };
         broker.launch("0", shards)?;
         Ok(broker)
@@ -99,6 +101,7 @@ impl Broker {
             return Err(format!("the broker did not become ready\n{}", self.log_tail()));
         };
         self.addresses = addresses(&line);
+        self.http = http(&line).unwrap_or_default().to_owned();
         if self.addresses.len() != shards {
             return Err(format!("{shards} shards, but the broker printed `{line}`"));
         }
@@ -121,6 +124,11 @@ impl Broker {
     /// The addresses of its shards, `host:port`, as a bootstrap list.
     pub(crate) fn bootstrap(&self) -> String {
         self.addresses.join(",")
+    }
+
+    /// Where it serves HTTP, `host:port`.
+    pub(crate) fn http(&self) -> &str {
+        &self.http
     }
 
     /// Its process id.
@@ -207,6 +215,11 @@ fn addresses(line: &str) -> Vec<String> {
     words.filter(address).map(str::to_owned).collect()
 }
 
+/// The address of HTTP in that line.
+fn http(line: &str) -> Option<&str> {
+    line.split_once(", HTTP ").map(|(_, address)| address.trim())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +228,6 @@ mod tests {
     fn addresses_are_found_in_the_ready_line() {
         let line = "ready: node 1, PLAINTEXT 127.0.0.1:9092 [::1]:9093, HTTP 127.0.0.1:9091";
         assert_eq!(addresses(line), ["127.0.0.1:9092", "[::1]:9093"]);
+        assert_eq!(http(line), Some("127.0.0.1:9091"));
     }
 }

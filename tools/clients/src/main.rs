@@ -20,7 +20,7 @@ mod tools;
 use broker::Broker;
 use clap::{Parser, ValueEnum};
 use native::Native;
-use report::Report;
+use report::{Job, Report};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tools::{JAVA_VERSIONS, Tools};
@@ -78,7 +78,13 @@ enum Suite {
     Topics,
     /// Consumers in groups.
     Groups,
-    /// The consumer protocol of groups.
+    /// Groups of ten members, under which the broker is killed.
+    GroupOfTen,
+    /// What is told of the lag of groups.
+    GroupLag,
+    /// Topics that are new to a group.
+    GroupTopics,
+    /// Patterns of the consumer protocol of groups.
     ConsumerProtocol,
     /// What is promised of groups by name.
     GroupScenarios,
@@ -185,7 +191,7 @@ fn protocol_suites(
         }
     }
     if wants(Suite::Matrix) {
-        suites::matrix::run(report, &mut clients);
+        suites::matrix::run(report, tools, bootstrap, &mut clients);
     }
     if wants(Suite::Compression) {
         suites::compression::run(report, bootstrap, &mut Native::new(bootstrap), &mut clients);
@@ -196,25 +202,51 @@ fn protocol_suites(
     if wants(Suite::Topics) {
         suites::topics::run(report, bootstrap, &mut clients);
     }
-    if wants(Suite::Groups) {
-        suites::groups::run(report, tools, bootstrap);
-    }
-    if wants(Suite::ConsumerProtocol) {
-        suites::consumer_protocol::patterns(report, tools, bootstrap);
-    }
-    if wants(Suite::GroupScenarios) {
-        suites::group_scenarios::run(report, tools, bootstrap);
-    }
-    if wants(Suite::GroupUpgrade) {
-        suites::group_upgrade::run(report, tools, bootstrap);
-    }
-    if wants(Suite::GroupTools) {
-        suites::group_tools::run(report, tools, bootstrap);
-    }
+    report.side_by_side(group_jobs(arguments, tools, bootstrap, scratch));
     if wants(Suite::KafkaTools) {
         suites::kafka_tools::run(report, tools, bootstrap);
     }
     Ok(())
+}
+
+/// The suites on groups: what takes longest comes first.
+fn group_jobs<'a>(
+    arguments: &'a Arguments,
+    tools: &'a Tools,
+    bootstrap: &'a str,
+    scratch: &'a Path,
+) -> Vec<Job<'a>> {
+    let wants = |suite| wanted(arguments, suite);
+    let mut jobs = Vec::new();
+    if wants(Suite::GroupOfTen) {
+        // Only a broker of ours is killed.
+        let node = arguments.bootstrap_server.is_none();
+        let node = node.then_some((arguments.broker.as_path(), scratch));
+        jobs.extend(suites::group_of_ten::jobs(tools, bootstrap, node));
+    }
+    if wants(Suite::GroupLag) && arguments.bootstrap_server.is_none() {
+        let (broker, strandctl) = (&arguments.broker, &arguments.strandctl);
+        jobs.extend(suites::group_lag::jobs(tools, broker, strandctl, scratch));
+    }
+    if wants(Suite::Groups) {
+        jobs.extend(suites::groups::jobs(tools, bootstrap));
+    }
+    if wants(Suite::GroupUpgrade) {
+        jobs.extend(suites::group_upgrade::jobs(tools, bootstrap));
+    }
+    if wants(Suite::GroupScenarios) {
+        jobs.extend(suites::group_scenarios::jobs(tools, bootstrap));
+    }
+    if wants(Suite::ConsumerProtocol) {
+        jobs.extend(suites::consumer_protocol::jobs(tools, bootstrap));
+    }
+    if wants(Suite::GroupTools) {
+        jobs.extend(suites::group_tools::jobs(tools, bootstrap));
+    }
+    if wants(Suite::GroupTopics) {
+        jobs.extend(suites::group_topics::jobs(tools, bootstrap));
+    }
+    jobs
 }
 
 /// The load generator, against the same broker.
@@ -231,9 +263,6 @@ fn own_suites(arguments: &Arguments, report: &mut Report, tools: &Tools, scratch
     }
     if wanted(arguments, Suite::Load) {
         suites::load::kill_and_recover(report, &arguments.bench, &arguments.broker, scratch);
-    }
-    if wanted(arguments, Suite::ConsumerProtocol) {
-        suites::consumer_protocol::broker_dies(report, tools, &arguments.broker, scratch);
     }
     if wanted(arguments, Suite::Shards) {
         suites::shards::run(report, tools, &arguments.broker, scratch);

@@ -3,7 +3,7 @@
 use crate::client::{Check, Client, Consume, Produce};
 use crate::record::Record;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, DeliveryResult, Header, Headers, Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
@@ -42,6 +42,20 @@ impl Native {
             element.offset().to_raw().unwrap_or(-1)
         };
         Ok(found.elements().into_iter().map(offset).collect())
+    }
+
+    /// Commits an offset for a group without being a member of it.
+    pub(crate) fn commit(&self, group: &str, topic: &str, partition: i32, offset: i64) -> Result<(), String> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("group.id", group)
+            .create()
+            .map_err(text)?;
+        let mut offsets = TopicPartitionList::new();
+        offsets
+            .add_partition_offset(topic, partition, Offset::Offset(offset))
+            .map_err(text)?;
+        consumer.commit(&offsets, CommitMode::Sync).map_err(text)
     }
 }
 

@@ -59,6 +59,9 @@ fn join(options: &BTreeMap<&str, &str>) -> Result<BaseConsumer, String> {
         )
         .set("auto.commit.interval.ms", "100")
         .set("auto.offset.reset", "earliest");
+    if let Some(create) = option("create") {
+        config.set("allow.auto.create.topics", create);
+    }
     match option("assignor").unwrap_or("range") {
         // The broker assigns, and says how often to send heartbeats.
         "consumer" => config.set("group.protocol", "consumer"),
@@ -95,6 +98,7 @@ fn ask(member: &BaseConsumer, command: &str, options: &BTreeMap<&str, &str>) -> 
             Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => Ok(Vec::new()),
             Err(KafkaError::ConsumerCommit(
                 RDKafkaErrorCode::RebalanceInProgress
+                | RDKafkaErrorCode::AssignmentLost
                 | RDKafkaErrorCode::IllegalGeneration
                 | RDKafkaErrorCode::UnknownMemberId
                 | RDKafkaErrorCode::StaleMemberEpoch

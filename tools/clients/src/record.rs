@@ -41,6 +41,14 @@ impl Record {
         self
     }
 
+    /// The same with headers of one name beside each other, where the first of them was.
+    pub(crate) fn grouped(&self) -> Self {
+        let first = |name: &str| self.headers.iter().position(|(other, _)| other == name);
+        let mut grouped = self.clone();
+        grouped.headers.sort_by_key(|(name, _)| first(name));
+        grouped
+    }
+
     /// Whether `read` carries what was written here; only a timestamp that was given is compared.
     pub(crate) fn carried_by(&self, read: &Self) -> bool {
         (&self.key, &self.value, &self.headers) == (&read.key, &read.value, &read.headers)
@@ -110,6 +118,25 @@ fn from_word(word: &str) -> Result<Option<Vec<u8>>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_are_grouped_by_name() {
+        let header = |record: Record, name: &str, value: &[u8]| record.header(name, Some(value));
+        let mixed = [("b", b"1"), ("a", b"2"), ("b", b"3")];
+        let mixed = mixed
+            .iter()
+            .fold(Record::new(None, None), |record, (name, value)| {
+                header(record, name, *value)
+            });
+        let names: Vec<_> = mixed
+            .grouped()
+            .headers
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
+        assert_eq!(names, ["b", "b", "a"]);
+        assert_eq!(mixed.grouped().headers[1].1, Some(b"3".to_vec()));
+    }
 
     #[test]
     fn lines_go_both_ways() {

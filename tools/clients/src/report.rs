@@ -1,8 +1,34 @@
 //! The counts of a run.
 
-use std::time::Instant;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::client::Check;
+
+/// Suites that run beside each other at most. Each has several clients in processes of their own: more of them at once
+/// would make a small machine so slow that sessions end for want of a processor.
+const AT_ONCE: usize = 14;
+
+/// What a suite does, and what comes of it.
+type Judge<'a> = Box<dyn FnOnce() -> Vec<Check> + Send + 'a>;
+
+/// A suite that may run beside others.
+pub(crate) struct Job<'a> {
+    suite: String,
+    judge: Judge<'a>,
+}
+
+impl<'a> Job<'a> {
+    /// A suite of this name.
+    pub(crate) fn new(suite: String, judge: impl FnOnce() -> Vec<Check> + Send + 'a) -> Self {
+        Self {
+            suite,
+            judge: Box::new(judge),
+        }
+    }
+}
 
 /// Prints each check that fails, the counts of each suite and those of the run.
 pub(crate) struct Report {
@@ -61,6 +87,10 @@ impl Report {
 
     /// Ends a suite. One without a check has failed: it tested nothing.
     pub(crate) fn end(&mut self) {
+        self.close_suite(self.began.elapsed());
+    }
+
+    fn close_suite(&mut self, took: Duration) {
         if self.here.passed + self.here.failed == 0 {
             self.check("at least one check", Err("none ran".to_owned()));
         }
@@ -68,38 +98,43 @@ impl Report {
         println!(
             "suite {}: {passed} passed, {failed} failed in {:.1} s",
             self.suite,
-            self.began.elapsed().as_secs_f64()
+            took.as_secs_f64()
         );
         (self.all.passed, self.all.failed) = (self.all.passed + passed, self.all.failed + failed);
     }
 
-    /// A suite for each of `subjects`, all of them at once: for what is mostly waiting. One that panics has failed.
-    pub(crate) fn side_by_side<T: Sync>(
-        &mut self,
-        subjects: &[T],
-        suite: impl Fn(&T) -> String,
-        judge: impl Fn(&T) -> Vec<Check> + Sync,
-    ) {
-        let judge = &judge;
-        let outcomes: Vec<Vec<Check>> = std::thread::scope(|scope| {
-            let running: Vec<_> = subjects
-                .iter()
-                .map(|subject| scope.spawn(move || judge(subject)))
-                .collect();
-            running
-                .into_iter()
-                .map(|run| {
-                    run.join()
-                        .unwrap_or_else(|_| vec![("runs".to_owned(), Err("it panicked".to_owned()))])
-                })
-                .collect()
+    /// Runs the suites beside each other, for what is mostly waiting; they are reported in their order. One that panics has
+    /// failed.
+    pub(crate) fn side_by_side(&mut self, jobs: Vec<Job<'_>>) {
+        let (names, judges): (Vec<String>, Vec<Judge<'_>>) =
+            jobs.into_iter().map(|job| (job.suite, job.judge)).unzip();
+        let waiting = Mutex::new(judges.into_iter().enumerate());
+        let (sender, outcomes) = channel();
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE.min(names.len()) {
+                let (sender, waiting) = (sender.clone(), &waiting);
+                scope.spawn(move || {
+                    // A lock that a panic left is of no harm: none happens while it is held.
+                    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+                    while let Some((at, judge)) = next() {
+                        let began = Instant::now();
+                        let checks = catch_unwind(AssertUnwindSafe(judge))
+                            .unwrap_or_else(|_| vec![("runs".to_owned(), Err("it panicked".to_owned()))]);
+                        // The receiver lives for longer than the threads.
+                        let _ = sender.send((at, checks, began.elapsed()));
+                    }
+                });
+            }
         });
-        for (subject, checks) in subjects.iter().zip(outcomes) {
-            self.begin(&suite(subject));
+        drop(sender);
+        let mut outcomes: Vec<_> = outcomes.iter().collect();
+        outcomes.sort_by_key(|(at, ..)| *at);
+        for (at, checks, took) in outcomes {
+            self.begin(&names[at]);
             for (what, outcome) in checks {
                 self.check(&what, outcome);
             }
-            self.end();
+            self.close_suite(took);
         }
     }
 

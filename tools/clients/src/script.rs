@@ -85,6 +85,12 @@ impl Script {
 
     /// Sends one request and returns the lines of its answer.
     pub(crate) fn request(&mut self, head: &str, records: &[Record]) -> Result<Vec<String>, String> {
+        self.ask(head, records)?;
+        self.answer()
+    }
+
+    /// Sends one request; its answer comes behind those that were asked for before.
+    pub(crate) fn ask(&mut self, head: &str, records: &[Record]) -> Result<(), String> {
         let mut text = format!("{head} bootstrap={} count={}\n", self.bootstrap, records.len());
         if records.is_empty() {
             text = format!("{head} bootstrap={}\n", self.bootstrap);
@@ -95,11 +101,15 @@ impl Script {
         }
         self.stdin
             .write_all(text.as_bytes())
-            .map_err(|error| format!("{}: {error}", self.name))?;
+            .map_err(|error| format!("{}: {error}", self.name))
+    }
+
+    /// The lines of the next answer.
+    pub(crate) fn answer(&mut self) -> Result<Vec<String>, String> {
         let first = self.line()?;
         let count = match first.split_once(' ') {
             Some(("ok", count)) => count.parse::<usize>().map_err(|error| error.to_string())?,
-            Some(("error", text)) => return Err(text.to_owned()),
+            Some(("error", text)) => return Err(format!("{}: {text}", self.name)),
             _ => return Err(format!("{} answered {first:.100}", self.name)),
         };
         (0..count).map(|_| self.line()).collect()
@@ -123,14 +133,11 @@ impl Client for Script {
 
     fn can_write(&self, record: &Record) -> bool {
         let nulls = record.headers.iter().any(|(_, value)| value.is_none());
-        // Grouped by name, as an object of JavaScript keeps them.
-        let mut grouped = record.headers.clone();
-        let first = |name: &str| record.headers.iter().position(|(other, _)| other == name);
-        grouped.sort_by_key(|(name, _)| first(name));
         let bare = record.key.is_none() && record.value.is_none();
+        // An object of JavaScript keeps headers by name.
         (self.abilities.null_headers || !nulls)
             && (self.abilities.bare_records || !bare)
-            && (self.abilities.header_order || grouped == record.headers)
+            && (self.abilities.header_order || record.grouped() == *record)
     }
 
     fn can_consume(&self) -> bool {

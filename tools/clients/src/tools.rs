@@ -39,6 +39,11 @@ impl Tools {
         })
     }
 
+    /// The tries of a check, see `new`.
+    pub(crate) fn check_tries(&self) -> u32 {
+        self.check_tries
+    }
+
     /// What the libraries of `clients` did.
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
@@ -171,6 +176,23 @@ impl Tools {
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
         ))
+    }
+
+    /// The lag of groups in a page of metrics, as Prometheus' own parser reads it; a line for each series.
+    pub(crate) fn scrape(&self, url: &str) -> Result<String, String> {
+        let output = self
+            .python("scrape.py")
+            .arg(url)
+            .output()
+            .map_err(|error| format!("cannot run python: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match text.strip_suffix("OK\n") {
+            Some(lines) if output.status.success() => Ok(lines.to_owned()),
+            _ => Err(format!(
+                "{text:.500}{:.1500}",
+                String::from_utf8_lossy(&output.stderr)
+            )),
+        }
     }
 
     /// Whether a headless browser draws the report of a run without a complaint and without a network. The

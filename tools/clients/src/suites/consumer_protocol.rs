@@ -1,14 +1,12 @@
-//! Row B24 of the field reports, and the end of a broker: what is particular to the consumer protocol (KIP-848).
+//! Row B24 of the field reports: patterns of the consumer protocol (KIP-848).
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::fresh;
-use super::groups::{CONSUMER, CONSUMER_PROTOCOL, Group};
-use crate::broker::Broker;
-use crate::client::Check;
+use super::group::CONSUMER;
+use super::groups::CONSUMER_PROTOCOL;
 use crate::raw::Raw;
-use crate::report::Report;
+use crate::report::Job;
 use crate::script::Script;
 use crate::tools::Tools;
 
@@ -16,55 +14,20 @@ use crate::tools::Tools;
 const FOUND_MAX: Duration = Duration::from_secs(40);
 /// For so long a pattern that matches nothing must give nothing.
 const NOTHING_FOR: Duration = Duration::from_secs(3);
-/// Polls between a join and the end of the broker: the rebalance is on its way.
-const POLLS: usize = 2;
 
-/// Patterns that the broker matches.
-pub(crate) fn patterns(report: &mut Report, tools: &Tools, bootstrap: &str) {
-    for name in CONSUMER_PROTOCOL {
-        report.begin(&format!("patterns of the broker (B24), {name}"));
-        report.check(
-            "`^name*` is not a prefix",
-            matches_whole_names(tools, bootstrap, name),
-        );
-        report.check(
-            "a new topic that matches is assigned",
-            finds_new_topics(tools, bootstrap, name),
-        );
-        report.end();
-    }
-}
-
-/// A broker that is killed in the middle of a rebalance.
-pub(crate) fn broker_dies(report: &mut Report, tools: &Tools, broker: &Path, scratch: &Path) {
-    report.side_by_side(
-        &CONSUMER_PROTOCOL,
-        |name| format!("consumer protocol, the broker is killed, {name}"),
-        |name| outlive(tools, broker, scratch, name),
-    );
-}
-
-fn outlive(tools: &Tools, broker: &Path, scratch: &Path, name: &str) -> Vec<Check> {
-    let mut node = match Broker::start(broker, scratch, 1) {
-        Ok(node) => node,
-        Err(why) => return vec![("set-up".to_owned(), Err(why))],
+/// A suite for every library: patterns that the broker matches.
+pub(crate) fn jobs<'a>(tools: &'a Tools, bootstrap: &'a str) -> Vec<Job<'a>> {
+    let job = |name: &'static str| {
+        Job::new(format!("patterns of the broker (B24), {name}"), move || {
+            let whole = matches_whole_names(tools, bootstrap, name);
+            let found = finds_new_topics(tools, bootstrap, name);
+            vec![
+                ("`^name*` is not a prefix".to_owned(), whole),
+                ("a new topic that matches is assigned".to_owned(), found),
+            ]
+        })
     };
-    let bootstrap = node.bootstrap();
-    let rebalance = || -> Result<(), String> {
-        let mut group = Group::new(tools, &bootstrap, name, CONSUMER)?;
-        group.alone()?;
-        group.join()?;
-        group.poll_each(POLLS)?;
-        node.die_and_return()?;
-        group.balanced()?;
-        group.committed()?;
-        group.resumed()
-    };
-    let outcome = { rebalance }();
-    vec![
-        ("killed in a rebalance, nothing is lost".to_owned(), outcome),
-        ("stops cleanly after that".to_owned(), node.stop()),
-    ]
+    CONSUMER_PROTOCOL.into_iter().map(job).collect()
 }
 
 fn member(tools: &Tools, bootstrap: &str, name: &str, pattern: &str) -> Result<Script, String> {

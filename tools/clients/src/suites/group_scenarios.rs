@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::groups::{CONSUMER, evenly};
-use super::{expect, fresh};
+use super::group::{CONSUMER, evenly};
+use super::{expect, fresh, in_turn};
 use crate::client::{Check, Client, Produce};
 use crate::native::Native;
 use crate::raw::Raw;
-use crate::report::Report;
+use crate::report::Job;
 use crate::script::Script;
 use crate::tools::Tools;
 
@@ -27,48 +27,40 @@ const KINDS: [(&str, &str); 5] = [
     ("kafka-clients-4.4.0", CONSUMER),
 ];
 
-/// Runs the suite for every kind, all at once: most of it is waiting for sessions to end.
-pub(crate) fn run(report: &mut Report, tools: &Tools, bootstrap: &str) {
-    report.side_by_side(
-        &KINDS,
-        |(name, assignor)| format!("groups by scenario, {name} by {assignor}"),
-        |kind| play(tools, bootstrap, *kind),
-    );
+/// A suite for every kind.
+pub(crate) fn jobs<'a>(tools: &'a Tools, bootstrap: &'a str) -> Vec<Job<'a>> {
+    let job = |kind: (&'static str, &'static str)| {
+        let (name, assignor) = kind;
+        Job::new(format!("groups by scenario, {name} by {assignor}"), move || {
+            play(tools, bootstrap, kind)
+        })
+    };
+    KINDS.into_iter().map(job).collect()
 }
-
-/// A part of the play, and what it shows.
-type Step<'a> = (&'static str, fn(&mut Scene<'a>) -> Result<(), String>);
 
 fn play(tools: &Tools, bootstrap: &str, (name, assignor): (&str, &str)) -> Vec<Check> {
     let mut scene = match Scene::new(tools, bootstrap, name, assignor) {
         Ok(scene) => scene,
         Err(why) => return vec![("set-up".to_owned(), Err(why))],
     };
-    let steps: [Step<'_>; 4] = [
-        (
-            "of three consumers the second dies: its partitions move, in order",
-            Scene::second_of_three_dies,
-        ),
-        ("committed by hand, a restart resumes there", Scene::resumes),
-        (
-            "a second group reads everything from 0, in order",
-            Scene::second_group,
-        ),
-        (
-            "committed by the library, a restart resumes there",
-            Scene::committed_by_library,
-        ),
-    ];
-    let mut checks = Vec::new();
-    for (what, step) in steps {
-        let outcome = step(&mut scene);
-        let passed = outcome.is_ok();
-        checks.push((what.to_owned(), outcome));
-        if !passed {
-            break;
-        }
-    }
-    checks
+    in_turn(
+        &mut scene,
+        &[
+            (
+                "of three consumers the second dies: its partitions move, in order",
+                &Scene::second_of_three_dies,
+            ),
+            ("committed by hand, a restart resumes there", &Scene::resumes),
+            (
+                "a second group reads everything from 0, in order",
+                &Scene::second_group,
+            ),
+            (
+                "committed by the library, a restart resumes there",
+                &Scene::committed_by_library,
+            ),
+        ],
+    )
 }
 
 /// What came, by partition, as it came.
@@ -148,20 +140,7 @@ impl<'a> Scene<'a> {
     fn until(&mut self, what: &str, commits: bool, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         let end = Instant::now() + STEP_MAX;
         loop {
-            for member in &mut self.members {
-                for line in member.script.request("poll ms=100", &[])? {
-                    let (partition, offset) = line.split_once(' ').ok_or("no record line")?;
-                    let offset: i64 = offset.parse().map_err(|_| "no offset")?;
-                    let partition: i32 = partition.parse().map_err(|_| "no partition")?;
-                    if let Some(run) = member.runs.last_mut() {
-                        run.entry(partition).or_default().push(offset);
-                    }
-                }
-                if commits && !member.script.request("commit", &[])?.is_empty() {
-                    member.runs.push(Came::new());
-                }
-                member.assigned = member.script.request("assigned", &[])?.len();
-            }
+            self.round(commits)?;
             if done(self) {
                 return Ok(());
             }
@@ -174,6 +153,32 @@ impl<'a> Scene<'a> {
                 ));
             }
         }
+    }
+
+    /// Every member at once polls, commits by hand if that is asked for, and says how much it has.
+    fn round(&mut self, commits: bool) -> Result<(), String> {
+        for member in &mut self.members {
+            member.script.ask("poll ms=100", &[])?;
+            if commits {
+                member.script.ask("commit", &[])?;
+            }
+            member.script.ask("assigned", &[])?;
+        }
+        for member in &mut self.members {
+            for line in member.script.answer()? {
+                let (partition, offset) = line.split_once(' ').ok_or("no record line")?;
+                let offset: i64 = offset.parse().map_err(|_| "no offset")?;
+                let partition: i32 = partition.parse().map_err(|_| "no partition")?;
+                if let Some(run) = member.runs.last_mut() {
+                    run.entry(partition).or_default().push(offset);
+                }
+            }
+            if commits && !member.script.answer()?.is_empty() {
+                member.runs.push(Came::new());
+            }
+            member.assigned = member.script.answer()?.len();
+        }
+        Ok(())
     }
 
     /// How many records came, each counted once.

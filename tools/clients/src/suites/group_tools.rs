@@ -1,11 +1,11 @@
 //! Kafka's own command-line tools on groups, and its formatters on the records that keep them.
 
-use super::{expect, fresh};
+use super::{expect, fresh, in_turn};
 use crate::client::{Client, Produce};
 use crate::native::Native;
 use crate::raw::Raw;
 use crate::record::Record;
-use crate::report::Report;
+use crate::report::Job;
 use crate::tools::Tools;
 
 const GROUPS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
@@ -25,28 +25,42 @@ struct Shell<'a> {
     group: String,
 }
 
-/// Runs the suite.
-pub(crate) fn run(report: &mut Report, tools: &Tools, bootstrap: &str) {
-    report.begin("kafka's group tools");
-    let topic = fresh("group-tools");
-    let shell = Shell {
-        tools,
-        bootstrap,
-        group: format!("{topic}-group"),
-        topic,
+/// One suite.
+pub(crate) fn jobs<'a>(tools: &'a Tools, bootstrap: &'a str) -> Vec<Job<'a>> {
+    let judge = move || {
+        let topic = fresh("group-tools");
+        let mut shell = Shell {
+            tools,
+            bootstrap,
+            group: format!("{topic}-group"),
+            topic,
+        };
+        in_turn(
+            &mut shell,
+            &[
+                ("records are written", &|shell| shell.write()),
+                ("kafka-console-consumer reads in a group", &|shell| {
+                    shell.console()
+                }),
+                ("kafka-consumer-groups lists and describes", &|shell| {
+                    shell.describe()
+                }),
+                (
+                    "kafka-consumer-groups resets, deletes offsets and groups",
+                    &|shell| shell.change(),
+                ),
+                ("kafka-consumer-perf-test", &|shell| shell.performance()),
+                ("kafka-verifiable-consumer", &|shell| shell.verifiable()),
+                ("Kafka's formatter reads the records of offsets", &|shell| {
+                    shell.offsets()
+                }),
+                ("Kafka's formatter reads the records of groups", &|shell| {
+                    shell.groups()
+                }),
+            ],
+        )
     };
-    report.check("records are written", shell.write());
-    report.check("kafka-console-consumer reads in a group", shell.console());
-    report.check("kafka-consumer-groups lists and describes", shell.describe());
-    report.check(
-        "kafka-consumer-groups resets, deletes offsets and groups",
-        shell.change(),
-    );
-    report.check("kafka-consumer-perf-test", shell.performance());
-    report.check("kafka-verifiable-consumer", shell.verifiable());
-    report.check("Kafka's formatter reads the records of offsets", shell.offsets());
-    report.check("Kafka's formatter reads the records of groups", shell.groups());
-    report.end();
+    vec![Job::new("kafka's group tools".to_owned(), judge)]
 }
 
 fn holds(text: &str, parts: &[&str]) -> Result<(), String> {

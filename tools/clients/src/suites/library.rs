@@ -61,7 +61,8 @@ pub(crate) fn read_back(reader: &mut dyn Client, topic: &str, written: &[Record]
     )
 }
 
-fn same(read: &[Record], written: &[Record], from: i64) -> Result<(), String> {
+/// Compares what was read from offset `from` on with what was written.
+pub(super) fn same(read: &[Record], written: &[Record], from: i64) -> Result<(), String> {
     expect(&read.len(), &written.len())?;
     for (at, (found, sent)) in read.iter().zip(written).enumerate() {
         expect(&found.place, &(from + at as i64)).map_err(|why| format!("offset of record {at}: {why}"))?;

@@ -6,8 +6,12 @@ pub(crate) mod compression;
 pub(crate) mod consumer_protocol;
 pub(crate) mod export;
 pub(crate) mod fetch_limits;
+pub(crate) mod group;
+pub(crate) mod group_lag;
+pub(crate) mod group_of_ten;
 pub(crate) mod group_scenarios;
 pub(crate) mod group_tools;
+pub(crate) mod group_topics;
 pub(crate) mod group_upgrade;
 pub(crate) mod groups;
 pub(crate) mod kafka_tools;
@@ -20,6 +24,7 @@ pub(crate) mod shards;
 pub(crate) mod streams;
 pub(crate) mod topics;
 
+use crate::client::Check;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A topic name that no earlier run used.
@@ -38,4 +43,21 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(found: &T, right: &T) -> Re
         format!("{right:?}"),
         format!("{found:?}")
     ))
+}
+
+/// A step of a suite: what it shows, and what it does.
+pub(crate) type Step<'a, T> = (&'a str, &'a dyn Fn(&mut T) -> Result<(), String>);
+
+/// Runs steps of which each builds on those before, up to the first that fails.
+pub(crate) fn in_turn<T>(subject: &mut T, steps: &[Step<'_, T>]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (what, step) in steps {
+        let outcome = step(subject);
+        let passed = outcome.is_ok();
+        checks.push(((*what).to_owned(), outcome));
+        if !passed {
+            break;
+        }
+    }
+    checks
 }

@@ -4,6 +4,7 @@ use super::library::read_back;
 use super::{expect, fresh};
 use crate::broker::Broker;
 use crate::client::{Client, Consume, Produce};
+use crate::native::Native;
 use crate::raw::Raw;
 use crate::record::Record;
 use crate::report::Report;
@@ -11,18 +12,28 @@ use crate::script::Script;
 use crate::tools::Tools;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PARTITIONS: i32 = 16;
 /// So that the journals of 32 shards do not decide whether the disk is large enough: a node stops appends while less
 /// than twice their size is free.
-const SETTINGS: [&str; 1] = ["strandline.journal.bytes=8388608"];
+const SETTINGS: [&str; 2] = [
+    "strandline.journal.bytes=8388608",
+    "group.initial.rebalance.delay.ms=0",
+];
 /// A consumer of one partition needs the bootstrap connection, the leader's, and one to ask for metadata.
 const CONNECTIONS_MAX: usize = 3;
 /// How often the sockets of a client are looked at while it reads.
 const SAMPLES_EVERY: Duration = Duration::from_millis(20);
 /// How many looks it takes at least before the last record is written.
 const SAMPLES_MIN: usize = 25;
+/// Records that a member of a group gets one after the other.
+const FOLLOWED: usize = 11;
+/// Ten times what a record may take from its acknowledgement to the member of a group: kafkajs once took the 5 s that a fetch
+/// waits, as soon as other brokers led the other partitions.
+const LAG_MEDIAN_MAX: Duration = Duration::from_millis(500);
+/// Until a member has all partitions.
+const ASSIGNED_MAX: Duration = Duration::from_secs(60);
 
 /// Starts nodes of several sizes and lets every library work on each.
 pub(crate) fn run(report: &mut Report, tools: &Tools, broker: &Path, scratch: &Path) {
@@ -80,8 +91,72 @@ fn one_size(
             outcome,
         );
     }
+    for (name, outcome) in followed(tools, bootstrap) {
+        let outcome = outcome.and_then(|lag| {
+            report.note(&format!(
+                "{shards} shards: a record comes to a member by {name} {:.1} ms after it was acknowledged (median)",
+                lag.as_secs_f64() * 1e3
+            ));
+            match lag <= LAG_MEDIAN_MAX {
+                true => Ok(()),
+                false => Err(format!("{lag:?} after it was acknowledged (median)")),
+            }
+        });
+        report.check(&format!("{shards} shards: {name} follows in a group"), outcome);
+    }
     report.check(&format!("{shards} shards: stops cleanly"), node.stop());
     Ok(())
+}
+
+/// For every library, all at once: the median of what a record takes from its acknowledgement to a member of a group, when records
+/// come seldom, to one of many partitions.
+fn followed(tools: &Tools, bootstrap: &str) -> Vec<(String, Result<Duration, String>)> {
+    let names = Tools::group_libraries();
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = names
+            .iter()
+            .map(|name| scope.spawn(move || follow(tools, bootstrap, name)))
+            .collect();
+        let joined = |run: std::thread::ScopedJoinHandle<'_, Result<Duration, String>>| {
+            run.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
+        };
+        running.into_iter().map(joined).collect()
+    });
+    names.into_iter().zip(outcomes).collect()
+}
+
+fn follow(tools: &Tools, bootstrap: &str, name: &str) -> Result<Duration, String> {
+    let topic = fresh("followed");
+    Raw::connect(bootstrap)?.create_topic(&topic, PARTITIONS, &[])?;
+    let mut member = tools.member(name, bootstrap)?;
+    // kafkajs has its fetches wait for as long as by default.
+    let head = format!("join topic={topic} group={topic} assignor=range wait_ms=5000");
+    member.request(&head, &[])?;
+    let end = Instant::now() + ASSIGNED_MAX;
+    loop {
+        member.request("poll ms=100", &[])?;
+        let count = member.request("assigned", &[])?.len();
+        if count == PARTITIONS as usize {
+            break;
+        }
+        if Instant::now() > end {
+            return Err(format!("it was given {count} of {PARTITIONS} partitions"));
+        }
+    }
+    let mut writer = Native::new(bootstrap);
+    let mut lags = Vec::new();
+    for _ in 0..FOLLOWED {
+        // On its way before the record is there.
+        member.ask("poll ms=30000", &[])?;
+        let record = Record::new(None, Some(b"value")).partition(i64::from(PARTITIONS) / 2);
+        writer.produce(&Produce::to(&topic), &[record])?;
+        let acknowledged = Instant::now();
+        expect(&member.answer()?.len(), &1)?;
+        lags.push(acknowledged.elapsed());
+    }
+    member.request("leave", &[])?;
+    lags.sort_unstable();
+    Ok(lags[FOLLOWED / 2])
 }
 
 fn every_partition(client: &mut dyn Client, topic: &str) -> Result<(), String> {
