@@ -39,9 +39,9 @@ impl Tools {
         })
     }
 
-    /// The tries of a check, see `new`.
-    pub(crate) fn check_tries(&self) -> u32 {
-        self.check_tries
+    /// Whether the broker is an Apache Kafka.
+    pub(crate) fn is_peer(&self) -> bool {
+        self.check_tries > 1
     }
 
     /// What the libraries of `clients` did.

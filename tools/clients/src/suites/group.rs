@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use kafka_protocol::messages::ListGroupsRequest;
 use kafka_protocol::messages::list_groups_response::ListedGroup;
+use kafka_protocol::messages::{
+    ConsumerGroupDescribeRequest, DescribeGroupsRequest, GroupId, ListGroupsRequest,
+};
+use kafka_protocol::protocol::StrBytes;
 
-use super::{expect, fresh};
+use super::{create, expect, fresh};
 use crate::client::{Client, Produce};
 use crate::native::Native;
 use crate::raw::Raw;
@@ -54,6 +57,34 @@ fn note(came: &mut Came, lines: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+/// What the brokers say of a group that did not do what it should, for whoever reads of it.
+pub(super) fn described(bootstrap: &str, group: &str) -> String {
+    let id = || vec![GroupId(StrBytes::from_string(group.to_owned()))];
+    let ask = |address: &str| -> Result<Option<String>, String> {
+        let mut broker = Raw::connect(address)?;
+        let by_broker = ConsumerGroupDescribeRequest::default().with_group_ids(id());
+        let by_broker = broker.call(0, &by_broker)?.groups;
+        if by_broker.iter().any(|group| group.error_code == 0) {
+            return Ok(Some(format!("{by_broker:?}")));
+        }
+        let classic = broker
+            .call(5, &DescribeGroupsRequest::default().with_groups(id()))?
+            .groups;
+        let is_here = classic.iter().any(|group| !group.members.is_empty());
+        Ok(is_here.then(|| format!("{classic:?}")))
+    };
+    let answers = || -> Result<String, String> {
+        for broker in &Raw::connect(bootstrap)?.metadata(group, false)?.brokers {
+            if let Some(found) = ask(&format!("{}:{}", broker.host.as_str(), broker.port))? {
+                return Ok(found);
+            }
+        }
+        Ok("no broker has members of it".to_owned())
+    };
+    let text = answers().unwrap_or_else(|why| why);
+    format!("{text:.3000}")
+}
+
 /// What a look at a member showed.
 pub(super) struct Seen {
     pub(super) assigned: Vec<i32>,
@@ -88,7 +119,7 @@ impl<'a> Group<'a> {
         partitions: i32,
     ) -> Result<Self, String> {
         let topic = fresh("group");
-        Raw::connect(bootstrap)?.create_topic(&topic, partitions, &[])?;
+        create(tools, bootstrap, &topic, partitions)?;
         let mut group = Self {
             tools,
             bootstrap,
@@ -222,9 +253,10 @@ impl<'a> Group<'a> {
                     .map(|(member, seen)| (member.name(), &seen.assigned, seen.committed))
                     .collect();
                 return Err(format!(
-                    "{what}: not in time; assigned {assigned:?}, {} of {} records came",
+                    "{what}: not in time; assigned {assigned:?}, {} of {} records came; {}",
                     self.count(),
-                    self.written
+                    self.written,
+                    described(self.bootstrap, &self.group)
                 ));
             }
         }

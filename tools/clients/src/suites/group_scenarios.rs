@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::group::{CONSUMER, evenly};
-use super::{expect, fresh, in_turn};
+use super::group::{CONSUMER, described, evenly};
+use super::{create, expect, fresh, in_turn};
 use crate::client::{Check, Client, Produce};
 use crate::native::Native;
-use crate::raw::Raw;
 use crate::report::Job;
 use crate::script::Script;
 use crate::tools::Tools;
@@ -89,13 +88,15 @@ struct Scene<'a> {
     topic: String,
     writer: Native,
     members: Vec<Member>,
+    /// Which the last one joined.
+    group: String,
     written: i64,
 }
 
 impl<'a> Scene<'a> {
     fn new(tools: &'a Tools, bootstrap: &'a str, name: &'a str, assignor: &'a str) -> Result<Self, String> {
         let topic = fresh("scene");
-        Raw::connect(bootstrap)?.create_topic(&topic, PARTITIONS, &[])?;
+        create(tools, bootstrap, &topic, PARTITIONS)?;
         let mut scene = Self {
             tools,
             bootstrap,
@@ -104,6 +105,7 @@ impl<'a> Scene<'a> {
             topic,
             writer: Native::new(bootstrap),
             members: Vec::new(),
+            group: String::new(),
             written: 0,
         };
         scene.write(RECORDS)?;
@@ -128,6 +130,7 @@ impl<'a> Scene<'a> {
             self.topic, self.assignor
         );
         script.request(&head, &[])?;
+        group.clone_into(&mut self.group);
         self.members.push(Member {
             script,
             runs: vec![Came::new()],
@@ -147,9 +150,10 @@ impl<'a> Scene<'a> {
             if Instant::now() > end {
                 let assigned: Vec<usize> = self.members.iter().map(|member| member.assigned).collect();
                 return Err(format!(
-                    "{what}: not in time; assigned {assigned:?}, {} of {} records came",
+                    "{what}: not in time; assigned {assigned:?}, {} of {} records came; {}",
                     self.distinct(),
-                    self.written
+                    self.written,
+                    described(self.bootstrap, &self.group)
                 ));
             }
         }

@@ -1,9 +1,8 @@
 //! Kafka's own command-line tools on groups, and its formatters on the records that keep them.
 
-use super::{expect, fresh, in_turn};
+use super::{create, expect, fresh, in_turn};
 use crate::client::{Client, Produce};
 use crate::native::Native;
-use crate::raw::Raw;
 use crate::record::Record;
 use crate::report::Job;
 use crate::tools::Tools;
@@ -72,7 +71,7 @@ fn holds(text: &str, parts: &[&str]) -> Result<(), String> {
 
 impl Shell<'_> {
     fn write(&self) -> Result<(), String> {
-        Raw::connect(self.bootstrap)?.create_topic(&self.topic, 2, &[])?;
+        create(self.tools, self.bootstrap, &self.topic, 2)?;
         let record = |number: i64| {
             let mut record = Record::new(Some(b"key"), Some(format!("value-{number}").as_bytes()));
             record.place = number % 2;

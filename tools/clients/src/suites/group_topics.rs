@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::fresh;
+use super::{create, fresh};
 use crate::client::{Check, Client, Produce};
 use crate::native::Native;
 use crate::raw::Raw;
@@ -85,11 +85,7 @@ fn write(bootstrap: &str, topic: &str) -> Result<(), String> {
 fn read_at_once(tools: &Tools, bootstrap: &str, name: &str) -> Result<(), String> {
     let mut member = tools.member(name, bootstrap)?;
     let topic = fresh("new");
-    Raw::connect(bootstrap)?.create_topic(&topic, PARTITIONS, &[])?;
-    // Brokers of an Apache Kafka learn of it some time after; ours have.
-    if !(0..tools.check_tries()).any(|_| exists(bootstrap, &topic) == Ok(true)) {
-        return Err("it is not there".to_owned());
-    }
+    create(tools, bootstrap, &topic, PARTITIONS)?;
     join(&mut member, &topic, "")?;
     write(bootstrap, &topic)?;
     first_record(&mut member)

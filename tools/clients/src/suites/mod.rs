@@ -25,7 +25,9 @@ pub(crate) mod streams;
 pub(crate) mod topics;
 
 use crate::client::Check;
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::raw::Raw;
+use crate::tools::Tools;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A topic name that no earlier run used.
 pub(crate) fn fresh(name: &str) -> String {
@@ -43,6 +45,35 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(found: &T, right: &T) -> Re
         format!("{right:?}"),
         format!("{found:?}")
     ))
+}
+
+/// Brokers of an Apache Kafka have heard of a new topic within this time, however busy the machine; ours once it is created.
+const HEARD_MAX: Duration = Duration::from_secs(60);
+
+/// Creates a topic and sees to it that it can be used.
+pub(crate) fn create(tools: &Tools, bootstrap: &str, topic: &str, partitions: i32) -> Result<(), String> {
+    expect(
+        &Raw::connect(bootstrap)?.create_topic(topic, partitions, &[])?,
+        &0,
+    )?;
+    let end = Instant::now()
+        + if tools.is_peer() {
+            HEARD_MAX
+        } else {
+            Duration::ZERO
+        };
+    loop {
+        let metadata = Raw::connect(bootstrap)?.metadata(topic, false)?;
+        let is_ready = metadata.topics.iter().any(|found| {
+            found.error_code == 0 && found.partitions.iter().all(|partition| partition.error_code == 0)
+        });
+        if is_ready {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            return Err(format!("{topic} was created and is not there"));
+        }
+    }
 }
 
 /// A step of a suite: what it shows, and what it does.
