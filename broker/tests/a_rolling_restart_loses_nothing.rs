@@ -7,8 +7,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProdu
 use kafka_protocol::messages::{MetadataRequest, ProduceRequest};
 use support::nodes::{REPLICATED, assert_kept, cluster, create_replicated, seen, until};
 use support::topic::{PRODUCE_VERSION, name};
-use support::{Batch, Client};
+use support::{Batch, Broker, Client};
 
 const NONE: i16 = 0;
 /// LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS and
@@ -28,15 +28,16 @@ const ROUND: u64 = 50;
 
 /// A producer that knows the nodes' addresses, and nothing else.
 struct Producer {
-    nodes: Vec<SocketAddr>,
+    nodes: Arc<Mutex<Vec<SocketAddr>>>,
     leader: Option<Client>,
 }
 
 impl Producer {
     /// Where the partition is led, by the first node that tells.
     fn find(&mut self) -> io::Result<()> {
-        for node in &self.nodes {
-            let Ok(mut asked) = Client::try_connect(*node) else {
+        let nodes = self.nodes.lock().unwrap().clone();
+        for node in nodes {
+            let Ok(mut asked) = Client::try_connect(node) else {
                 continue;
             };
             let topic = MetadataRequestTopic::default().with_name(Some(name(REPLICATED)));
@@ -99,11 +100,10 @@ impl Producer {
 fn every_node_restarts_in_turn_and_nothing_is_lost() {
     let mut nodes = cluster();
     create_replicated(&nodes);
-    for node in &mut nodes {
-        node.keep_port();
-    }
+    let addresses = |nodes: &[Broker]| nodes.iter().map(Broker::address).collect();
+    let known = Arc::new(Mutex::new(addresses(&nodes)));
     let producer = Producer {
-        nodes: nodes.iter().map(|node| node.address()).collect(),
+        nodes: known.clone(),
         leader: None,
     };
     let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -123,6 +123,7 @@ fn every_node_restarts_in_turn_and_nothing_is_lost() {
         assert!(nodes[node].stop().success());
         more("acknowledgements while a node is away");
         nodes[node].launch();
+        *known.lock().unwrap() = addresses(&nodes);
         until("it is in sync again", || seen(&nodes).1.len() == 3);
         more("acknowledgements once it is back");
     }

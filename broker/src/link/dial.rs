@@ -22,6 +22,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// After a refusal that somebody has to do something about.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// Tries in which a name may be looked up before somebody is told of it.
+const LOOKUP_TRIES: u32 = 4;
 /// What a frame is larger than its batch, and what recompression may add to one.
 const FRAME_BYTES_MORE: usize = 64 << 10;
 
@@ -64,7 +66,8 @@ async fn keep<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, uplink: &Rc<Uplink>)
             // Whether it was is seen in the image, and what it means; the next try asks again.
             let _ = shard.control.suspect(uplink.leader, uplink.leader_epoch).await;
         }
-        let pause = tries.failed(uplink, &failure, shard.runtime.random_u64());
+        tries.tell(uplink, &failure);
+        let pause = tries.pause(&failure, shard.runtime.random_u64());
         shard.runtime.sleep(pause).await;
     }
 }
@@ -106,11 +109,12 @@ struct Tries {
 }
 
 impl Tries {
-    /// Tells of a failure, once, and how long to wait before the next try. The network's are tried soon; `random` keeps the
-    /// links of a node that died from coming back all at once.
-    fn failed(&mut self, uplink: &Uplink, failure: &LinkFailure, random: u64) -> Duration {
+    /// Tells of a failure, once.
+    fn tell(&mut self, uplink: &Uplink, failure: &LinkFailure) {
         let text = failure.to_string();
-        if self.told.as_ref() != Some(&text) {
+        // A name that is looked up for the first time has no answer yet.
+        let is_early = matches!(failure, LinkFailure::Host { .. }) && self.count < LOOKUP_TRIES;
+        if self.told.as_ref() != Some(&text) && !is_early {
             let (leader, link) = (uplink.leader.0, &uplink.link);
             let address = link.as_ref().map(|link| format!("{}:{}", link.host, link.port));
             tracing::warn!(
@@ -120,6 +124,11 @@ impl Tries {
             );
             self.told = Some(text);
         }
+    }
+
+    /// How long to wait before the next try. The network's failures are tried again soon; `random` keeps the links to a node
+    /// that died from coming back all at once.
+    fn pause(&mut self, failure: &LinkFailure, random: u64) -> Duration {
         self.count += 1;
         if failure.is_refusal() {
             return REFUSED_PAUSE;
@@ -156,5 +165,28 @@ impl<R: Runtime, D: Disk> Taker for FollowerSide<'_, R, D> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_not_tried_again_at_once_and_a_broken_network_soon_but_ever_less() {
+        let mut tries = Tries::default();
+        let refused = LinkFailure::Unexpected;
+        assert_eq!(tries.pause(&refused, 7), REFUSED_PAUSE);
+        assert_eq!(tries.pause(&refused, 8), REFUSED_PAUSE);
+        let broken = || LinkFailure::Io(io::ErrorKind::ConnectionReset.into());
+        for count in 0..40 {
+            let most = PAUSE_MAX.min(PAUSE_MIN * 2_u32.pow(count.min(10)));
+            for random in [0, 1_023, u64::MAX] {
+                let pause = Tries { count, told: None }.pause(&broken(), random);
+                assert!((most / 2..=most).contains(&pause), "{count}: {pause:?}");
+            }
+        }
     }
 }

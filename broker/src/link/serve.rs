@@ -18,9 +18,11 @@ use super::transport::{self, Link, LinkFailure, LinkOptions};
 use crate::replica::{self, Downlink, MAILBOX_CAPACITY, Session};
 use crate::shard::Shard;
 
-/// How often, and at what distance, a follower is looked for whose link closed.
+/// How often a follower is looked for whose link closed, and the pauses, doubled each time up to a bound: in all a minute. The
+/// system may take a while to let go of the ports of a process that is gone.
 const LOOKS_MAX: u32 = 20;
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(50);
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// After a failed accept (no descriptors left, usually) others get time to close.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Connections at one time, those that have not said who they are included: more shards than a cluster has.
@@ -161,7 +163,7 @@ async fn talk<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, link: Link<R>) -> Op
 
 /// A follower that closed its link opens another one, unless its process is dead: then its ports refuse.
 async fn look_for<R: Runtime, D: Disk>(shard: &Shard<R, D>, (peer, epoch): (BrokerId, BrokerEpoch)) {
-    for _ in 0..LOOKS_MAX {
+    for look in 0..LOOKS_MAX {
         let link = shard.image().broker(peer).and_then(|known| {
             let waits = known.epoch == epoch && !known.fenced;
             known.link.clone().filter(|_| waits)
@@ -176,7 +178,8 @@ async fn look_for<R: Runtime, D: Disk>(shard: &Shard<R, D>, (peer, epoch): (Brok
             // Whether it was is seen in the image.
             let _ = shard.control.suspect(peer, epoch).await;
         }
-        shard.runtime.sleep(LOOK_PAUSE).await;
+        let pause = LOOK_PAUSE_MAX.min(LOOK_PAUSE_MIN * 2_u32.pow(look.min(16)));
+        shard.runtime.sleep(pause).await;
     }
 }
 
