@@ -1,6 +1,8 @@
 //! Deleting topics while they are written and read: everyone hears of it at once, and nothing comes back
 //! (B30: redpanda #264, librdkafka #1582, akhq #49; B37: pebble #864, rocksdb #12403).
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::thread;
@@ -170,4 +172,45 @@ fn a_recreated_topic_starts_empty_also_after_a_crash() {
         "folders of deleted topics are left in {}",
         logs.display()
     );
+}
+
+/// A topic is deleted while a shard is down, or dies before it has noted it: the files go when it starts, and none is set aside. A
+/// shard's folder from before the deletion stands for that.
+#[test]
+fn a_deletion_that_a_shard_did_not_hear_of_is_finished_when_it_starts() {
+    let mut broker = Broker::start();
+    let mut client = broker.client();
+    for topic in ["gone", "kept"] {
+        create(&mut client, topic, 1, &[]);
+        assert_eq!(
+            Partition::find(&broker, topic, 0).append(&Batch::of_values(["v"])),
+            0
+        );
+    }
+    broker.stop();
+    let shard = broker.data_directory().join("shard-0");
+    let before = broker.data_directory().join("before");
+    copy_folder(&shard, &before);
+    broker.launch();
+    assert_eq!(delete(&mut broker.client(), "gone"), 0);
+    broker.kill();
+    std::fs::remove_dir_all(&shard).unwrap();
+    std::fs::rename(&before, &shard).unwrap();
+
+    broker.launch();
+    assert_eq!(Partition::find(&broker, "kept", 0).read_all(0).len(), 1);
+    broker.stop();
+    let names = |folder: &str| std::fs::read_dir(shard.join(folder)).unwrap().count();
+    assert_eq!((names("logs"), names("stray")), (1, 0));
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_folder(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
 }

@@ -99,6 +99,14 @@ fn a_group_whose_record_is_too_large_is_told_so() {
             codes.iter().all(|code| [right, late].contains(code)),
             "{limit}: {codes:?}"
         );
+        // The line says what was not appended: no OffsetCommit was asked for.
+        let log = broker.log();
+        let line = log.lines().find(|line| line.contains("MESSAGE_TOO_LARGE"));
+        assert_eq!(line.is_some(), right != 0, "{log}");
+        assert!(
+            line.is_none_or(|line| line.contains("group members") && !line.contains("OffsetCommit")),
+            "{log}"
+        );
         let mut client = coordinator(&broker, "small");
         assert_eq!(commit(&mut client, "small", "t", 0, 5), 0);
         if right == 0 {

@@ -258,6 +258,32 @@ fn directories_that_are_not_this_nodes() {
 }
 
 /// Every shard but the first one that failed logged an error of its own before the last line.
+/// The folders of two shards changed places, as after a careless restore.
+#[test]
+fn shard_folders_that_changed_places() {
+    let root = tempfile::tempdir().unwrap();
+    let arguments: Vec<&str> = SMALL
+        .iter()
+        .map(|argument| match *argument {
+            "1" => "2",
+            "strandline.memory.bytes=33554432" => "strandline.memory.bytes=67108864",
+            other => other,
+        })
+        .collect();
+    stop(served(root.path(), &arguments));
+    let data = root.path().join("data");
+    let swap = || {
+        fs::rename(data.join("shard-0"), data.join("aside")).unwrap();
+        fs::rename(data.join("shard-1"), data.join("shard-0")).unwrap();
+        fs::rename(data.join("aside"), data.join("shard-1")).unwrap();
+    };
+    swap();
+    let line = refused(root.path(), &arguments);
+    assert!(line.contains("shard-0: it is the folder of shard 1"), "{line}");
+    swap();
+    stop(served(root.path(), &arguments));
+}
+
 #[test]
 fn shards_that_cannot_start_are_told_in_one_line() {
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -9,12 +9,12 @@ use strandline_core::group::offsets::{OFFSETS_TOPIC, OffsetsRecord};
 use strandline_core::replica::Acks;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
+use strandline_wire::ErrorCode;
 use strandline_wire::batch::{BatchBuilder, Codec, TopicCompression, ValidationRules, validate};
-use strandline_wire::{ApiKey, ErrorCode};
 
 use super::Coordinator;
 use crate::handlers::produce::code_of;
-use crate::shard::{AckWaiter, RecordsAck, Shard};
+use crate::shard::{AckWaiter, RecordsAck, RecordsOf, Shard};
 
 /// Records that go into one batch, and about what they may take: well below any limit on a batch. A record that takes more
 /// goes alone.
@@ -27,6 +27,16 @@ pub(super) const TOMBSTONE_BYTES: usize = RECORD_BYTES;
 
 /// And what takes away a group itself, of either protocol.
 pub(super) const GROUP_END_BYTES: usize = 8 * RECORD_BYTES;
+
+/// What records are, by the first of them, and whose. Not which request they come from: a timer may have asked for them.
+fn told(records: &[OffsetsRecord]) -> (RecordsOf, &str) {
+    match records.first() {
+        Some(OffsetsRecord::Offset { group, .. }) => (RecordsOf::Offsets, group),
+        Some(OffsetsRecord::Group { group, .. }) => (RecordsOf::Members, group),
+        Some(OffsetsRecord::Consumer { group, .. }) => (RecordsOf::Members, group),
+        Some(OffsetsRecord::Unknown(_)) | None => (RecordsOf::Members, ""),
+    }
+}
 
 impl<D: Disk> Coordinator<D> {
     /// Waits until the shard takes records of about `bytes`, no longer than a commit may.
@@ -53,11 +63,9 @@ impl<D: Disk> Coordinator<D> {
     ) -> Result<i64, ErrorCode> {
         let appended = self.append_batch(shard, records);
         let end = appended.map_err(|code| {
-            let reason = "records of groups were not appended";
-            let (now, api) = (shard.runtime.now(), ApiKey::OffsetCommit);
-            shard
-                .refusals
-                .log(now, api, code, &OFFSETS_TOPIC, self.partition.number, reason);
+            let (now, number) = (shard.runtime.now(), self.partition.number);
+            let (kind, group) = told(records);
+            shard.refusals.log_records(now, kind, code, group, number);
             code_of_failed_append(code)
         })?;
         self.apply(records);

@@ -16,6 +16,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::file_system;
+use super::shard_folder::ShardFolder;
 
 /// Raised when older versions could not use what this one writes.
 const FORMAT: u32 = 1;
@@ -246,7 +247,7 @@ impl Directories {
 
     /// The folder of a shard.
     pub fn shard_folder(&self, shard: u32) -> PathBuf {
-        self.paths[shard as usize % self.paths.len()].join(format!("{SHARD_PREFIX}{shard}"))
+        shard_folder(&self.paths, shard)
     }
 
     /// Whether the folder of a shard has never held a whole store.
@@ -333,10 +334,27 @@ impl Directories {
             };
             made.map_err(|error| refuse(&folder, &format!("it cannot be made: {error}")))?;
         }
+        for shard in 0..self.files[0].shards {
+            let folder = self.shard_folder(shard);
+            let marked = mark_of(&self.files, shard).mark(&folder);
+            marked.map_err(|error| refuse(&folder, &format!("it cannot be written: {error}")))?;
+        }
         for path in &self.paths {
             flush_folder(path).map_err(|error| refuse(path, &error.to_string()))?;
         }
         Ok(())
+    }
+}
+
+fn shard_folder(paths: &[PathBuf], shard: u32) -> PathBuf {
+    paths[shard as usize % paths.len()].join(format!("{SHARD_PREFIX}{shard}"))
+}
+
+/// What the folder of a shard says of itself.
+fn mark_of(files: &[NodeFile], shard: u32) -> ShardFolder {
+    ShardFolder {
+        directory_id: files[shard as usize % files.len()].directory_id,
+        shard,
     }
 }
 
@@ -478,6 +496,11 @@ fn check_formatted(
             &paths[0],
             &format!("it holds shards, but quorum.redb is gone: restore that file{lost}"),
         ));
+    }
+    for shard in 0..first.formatted {
+        let folder = shard_folder(paths, shard);
+        let checked = mark_of(files, shard).check(&folder);
+        checked.map_err(|reason| refuse(&folder, &reason))?;
     }
     match shards_asked {
         None => Ok(first.shards),

@@ -54,7 +54,10 @@ fn an_interrupted_first_start_begins_anew() {
     fs::write(first.shard_folder(0).join("journal-0"), b"half").unwrap();
     drop(first);
     let second = look(&paths, 1, None).unwrap().open().unwrap();
-    assert!(second.is_new(0) && fs::read_dir(second.shard_folder(0)).unwrap().next().is_none());
+    assert!(second.is_new(0));
+    let left = fs::read_dir(second.shard_folder(0)).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["shard.toml"]);
 }
 
 #[test]
@@ -127,6 +130,51 @@ fn what_is_not_this_nodes_is_refused_and_left_alone() {
             .unwrap()
             .contains("not a directory")
     );
+}
+
+/// A store looks the same in any folder: after a swap each shard gave up its logs and took the other's for strays.
+#[test]
+fn a_shard_folder_is_known_by_its_number_and_its_directory() {
+    let root = tempfile::tempdir().unwrap();
+    let both = paths(&root, 2);
+    let node = started(&both, Some(4));
+    let folders: Vec<PathBuf> = (0..4).map(|shard| node.shard_folder(shard)).collect();
+    drop(node);
+    let swap = |left: usize, right: usize| {
+        let aside = root.path().join("aside");
+        fs::rename(&folders[left], &aside).unwrap();
+        fs::rename(&folders[right], &folders[left]).unwrap();
+        fs::rename(&aside, &folders[right]).unwrap();
+    };
+    swap(0, 2);
+    let refused = look(&both, 1, None).err().unwrap();
+    let right = "shard-0: it is the folder of shard 2, and stands where that of shard 0 belongs";
+    assert!(refused.contains(right), "{refused}");
+    swap(0, 2);
+    look(&both, 1, None).unwrap();
+
+    // Of another node: the number alone would not tell.
+    let others = vec![root.path().join("other")];
+    let other = started(&others, Some(1)).shard_folder(0);
+    let kept = fs::read(folders[0].join("shard.toml")).unwrap();
+    fs::copy(other.join("shard.toml"), folders[0].join("shard.toml")).unwrap();
+    let refused = look(&both, 1, None).err().unwrap();
+    assert!(
+        refused.contains("of another data directory, or of another node"),
+        "{refused}"
+    );
+    fs::write(folders[0].join("shard.toml"), b"shard = ").unwrap();
+    assert!(
+        look(&both, 1, None)
+            .err()
+            .unwrap()
+            .contains("shard.toml does not read")
+    );
+
+    // Versions before this wrote none: such a folder is taken as it is, and says it from then on.
+    fs::remove_file(folders[0].join("shard.toml")).unwrap();
+    drop(look(&both, 1, None).unwrap().open().unwrap());
+    assert_eq!(fs::read(folders[0].join("shard.toml")).unwrap(), kept);
 }
 
 /// A folder full of something else was formatted without a word.

@@ -13,6 +13,7 @@ mod panics;
 pub mod ports;
 mod ready;
 pub mod report;
+mod shard_folder;
 mod signals;
 pub mod simulated;
 pub mod slot;

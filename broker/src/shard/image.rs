@@ -1,6 +1,7 @@
 //! Bringing the shard in line with a new image of the cluster: logs created, led, reconfigured, deleted, set aside.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use strandline_core::replica::Assignment;
 use strandline_runtime::Runtime;
 use strandline_storage::disk::Disk;
 use strandline_storage::{Log, RecoveryReport, StoreError, TopicPartitionId};
-use strandline_wire::{ErrorCode, topic_name};
+use strandline_wire::{ErrorCode, Uuid, topic_name};
 
 use super::{Partition, Shard, TopicRules};
 use crate::replica;
@@ -87,6 +88,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
         }
         replica::retry_early_opens(&shard);
         if self.is_first {
+            self.finish_deletions(&image);
             self.set_strays_aside(&image).await;
         }
         shard.store.set_metadata_offset(image.offset().0);
@@ -328,7 +330,22 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
         }
     }
 
-    /// Logs that the metadata does not know are kept out of the way, never deleted.
+    /// Deletes the logs of topics whose deletion was committed while this shard was down, or died before it had noted it.
+    fn finish_deletions(&self, image: &ClusterImage) {
+        let deleted: HashSet<Uuid> = image.deleted_topics().collect();
+        for log in self.shard.store.logs() {
+            let id = log.id();
+            if !deleted.contains(&id.topic_id) || image.topic(id.topic_id).is_some() {
+                continue;
+            }
+            tracing::info!(partition = %id, "the log's topic was deleted while this shard did not run: deleted now");
+            if let Err(error) = self.shard.store.delete_log(id) {
+                tracing::error!(partition = %id, %error, "cannot delete the log");
+            }
+        }
+    }
+
+    /// Logs that the metadata does not know, and does not remember as deleted, are kept out of the way, never deleted.
     async fn set_strays_aside(&self, image: &ClusterImage) {
         for log in self.shard.store.logs() {
             let id = log.id();
@@ -359,10 +376,8 @@ fn logs_of(topic: &ImageTopic, broker: BrokerId) -> impl Iterator<Item = TopicPa
 
 #[cfg(test)]
 mod tests {
-    use strandline_core::metadata::{LeaderEpoch, MetadataOffset, PartitionEpoch};
-    use strandline_wire::Uuid;
-
     use super::*;
+    use strandline_core::metadata::{LeaderEpoch, MetadataOffset, PartitionEpoch};
 
     /// A deletion went by the partitions that are led: a log that could not be led stayed on the disk.
     #[test]

@@ -40,7 +40,7 @@ pub(crate) use outgoing::{Loan, Outgoing};
 pub(crate) use partition::{AckWaiter, Partition};
 pub(crate) use producer_ids::ProducerIds;
 pub(crate) use records_ack::RecordsAck;
-pub(crate) use refusals::Refusals;
+pub(crate) use refusals::{RecordsOf, Refusals};
 pub(crate) use signal::Signal;
 pub(crate) use topics::{Topic, TopicRules, Topics};
 pub(crate) use watch::FetchWatch;

@@ -11,6 +11,22 @@ use strandline_wire::{ApiKey, ErrorCode};
 const LINES_PER_WINDOW: u32 = 5;
 const WINDOW: Duration = Duration::from_secs(10);
 
+/// What records of a group are of. The numbers are below any API's and that of [`Refusals::log_close`].
+#[derive(Clone, Copy)]
+pub(crate) enum RecordsOf {
+    Members = -2,
+    Offsets = -3,
+}
+
+impl RecordsOf {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Members => "group members",
+            Self::Offsets => "committed offsets",
+        }
+    }
+}
+
 #[derive(Default)]
 struct Window {
     since: Monotonic,
@@ -43,6 +59,27 @@ impl Refusals {
                 partition,
                 suppressed,
                 "{reason}"
+            );
+        }
+    }
+
+    /// A line for records of a group that were not appended.
+    pub(crate) fn log_records(
+        &self,
+        now: Monotonic,
+        kind: RecordsOf,
+        code: ErrorCode,
+        group: &str,
+        partition: i32,
+    ) {
+        if let Some(suppressed) = self.admit(now, (kind as i16, code.code())) {
+            tracing::warn!(
+                records = kind.name(),
+                error = code.name(),
+                group,
+                partition,
+                suppressed,
+                "records of a group were not appended"
             );
         }
     }

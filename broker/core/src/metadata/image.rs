@@ -1,6 +1,6 @@
 //! The state that apply builds: an immutable value, cheap to clone, shared by every shard of a node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -27,6 +27,8 @@ pub struct ClusterImage {
     pub(super) topic_ids: Arc<BTreeMap<String, Uuid>>,
     /// Names with `.` or `_`, both written as `_`: two topics may not differ in that alone.
     pub(super) collisions: Arc<BTreeMap<String, String>>,
+    /// The topics that were deleted last, oldest first: a shard that did not hear of it finishes a deletion when it starts.
+    pub(super) deleted_topics: Arc<VecDeque<Uuid>>,
     pub(super) broker_configs: Arc<BTreeMap<BrokerId, ConfigMap>>,
     pub(super) cluster_config: Arc<ConfigMap>,
     pub(super) group_configs: Arc<BTreeMap<String, ConfigMap>>,
@@ -183,6 +185,11 @@ impl ClusterImage {
     /// A topic by name.
     pub fn topic_by_name(&self, name: &str) -> Option<&Arc<Topic>> {
         self.topic_ids.get(name).and_then(|id| self.topics.get(id))
+    }
+
+    /// The topics that were deleted last, as far as the quorum remembers.
+    pub fn deleted_topics(&self) -> impl ExactSizeIterator<Item = Uuid> {
+        self.deleted_topics.iter().copied()
     }
 
     /// A partition.

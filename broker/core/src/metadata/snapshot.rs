@@ -1,6 +1,6 @@
 //! The image as the quorum stores it: plain data, so that the stored form does not follow the image's own structure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ pub struct Snapshot {
     nodes: Vec<NodeEntry>,
     brokers: Vec<BrokerEntry>,
     topics: Vec<TopicEntry>,
+    #[serde(default)]
+    deleted_topics: VecDeque<Uuid>,
     broker_configs: BTreeMap<BrokerId, ConfigMap>,
     cluster_config: ConfigMap,
     #[serde(default)]
@@ -112,6 +114,7 @@ impl From<&ClusterImage> for Snapshot {
                 .values()
                 .map(|topic| TopicEntry::new(topic))
                 .collect(),
+            deleted_topics: (*image.deleted_topics).clone(),
             broker_configs: (*image.broker_configs).clone(),
             cluster_config: (*image.cluster_config).clone(),
             group_configs: (*image.group_configs).clone(),
@@ -156,6 +159,7 @@ impl From<Snapshot> for ClusterImage {
             collisions: Arc::new(collisions.collect()),
             topics: Arc::new(topics.into_iter().map(|topic| (topic.id, topic)).collect()),
             topic_ids: Arc::new(names),
+            deleted_topics: Arc::new(snapshot.deleted_topics),
             broker_configs: Arc::new(snapshot.broker_configs),
             cluster_config: Arc::new(snapshot.cluster_config),
             group_configs: Arc::new(snapshot.group_configs),

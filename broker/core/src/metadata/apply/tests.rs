@@ -447,3 +447,18 @@ fn invariants(image: &ClusterImage) {
         }
     }
 }
+
+#[test]
+fn deleted_topics_are_remembered_and_the_oldest_forgotten() {
+    let mut image = serving(1);
+    let most = super::topics::DELETED_TOPICS_MAX as u128;
+    for id in 1..=most + 1 {
+        create(&mut image, new_topic("t", id, 1)).unwrap();
+        let topics = vec![TopicReference::Name("t".into())];
+        image.apply(&Command::DeleteTopics { topics });
+    }
+    let kept: Vec<u128> = image.deleted_topics().map(|id| id.as_u128()).collect();
+    assert_eq!(kept, (2..=most + 1).collect::<Vec<_>>());
+    let restored = ClusterImage::from(Snapshot::from(&image));
+    assert_eq!(restored, image);
+}

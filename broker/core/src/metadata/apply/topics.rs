@@ -16,6 +16,10 @@ use crate::placement::Load;
 /// Partitions one request may create, as in Kafka: more in one command would stall every reader of the image.
 const PARTITIONS_PER_COMMAND_MAX: usize = 10_000;
 
+/// Deleted topics that are remembered for shards that were down or died just then: as many as one command may make. Logs of
+/// topics that were deleted before those are set aside.
+pub(super) const DELETED_TOPICS_MAX: usize = PARTITIONS_PER_COMMAND_MAX;
+
 /// What two topic names may not share: the name with `.` as `_`, since metric names write both alike. `None` for a name
 /// with neither.
 pub(in super::super) fn collision_key(name: &str) -> Option<String> {
@@ -282,6 +286,11 @@ impl ClusterImage {
         if let Some(key) = collision_key(&topic.name) {
             Arc::make_mut(&mut self.collisions).remove(&key);
         }
+        let deleted = Arc::make_mut(&mut self.deleted_topics);
+        if deleted.len() == DELETED_TOPICS_MAX {
+            deleted.pop_front();
+        }
+        deleted.push_back(id);
         Ok((id, topic.name.clone()))
     }
 }
