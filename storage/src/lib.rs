@@ -35,6 +35,7 @@ pub mod format;
 mod golden;
 pub mod inspect;
 mod journal;
+mod lock;
 pub mod log;
 pub mod maintain;
 pub mod options;

@@ -17,6 +17,7 @@ use crate::format::checkpoint::Checkpoint;
 use crate::format::names;
 use crate::format::piece::Control;
 use crate::journal::Journal;
+use crate::lock::Lock;
 use crate::log::append_buffer::AppendBuffer;
 use crate::log::state::LogInner;
 use crate::options::{CleanerOptions, StoreOptions};
@@ -74,6 +75,8 @@ pub(crate) struct Shard<D: Disk> {
     pub(crate) read_ahead: RefCell<ReadAhead<D::ReadBuffer>>,
     /// The last flushed checkpoint.
     pub(crate) committed: RefCell<Checkpoint>,
+    /// Held by whoever writes the next one: a round, or a swap of the cleaner.
+    pub(crate) committing: Lock,
     pub(crate) next_log_id: Cell<u64>,
     pub(crate) metadata_offset: Cell<u64>,
     pub(crate) observer: Rc<dyn StoreObserver<D>>,

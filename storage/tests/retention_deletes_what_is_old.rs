@@ -23,6 +23,7 @@ fn options() -> StoreOptions {
     StoreOptions {
         initial_task_delay_ms: 0,
         retention_check_ms: CHECK.as_millis() as u64,
+        disk_free_min_bytes: 1 << 20,
         ..simulated_options()
     }
 }
@@ -127,6 +128,49 @@ fn what_is_wholly_expired_goes_to_the_last_byte_and_offsets_go_on() {
         let log = store.log(id(1, 0)).unwrap();
         assert_eq!((log.start_offset(), log.end_offset()), (10, 11));
         assert_eq!(read_all(&log, 10).await, [(10, vec![7; 1000])]);
+    });
+}
+
+/// By time and by size, of more logs than retention changes between two checkpoints; the disk has no room for any write-back, which
+/// is when it matters most.
+#[test]
+fn retention_waits_for_no_write_back() {
+    on_store(|runtime, disk, store| async move {
+        let by_size = LogSettings {
+            retention_ms: -1,
+            retention_bytes: 3000,
+            ..settings()
+        };
+        let mut logs = Vec::new();
+        for partition in 0..300 {
+            let settings = if partition % 2 == 0 {
+                settings()
+            } else {
+                by_size.clone()
+            };
+            let log = store.create_log(id(1, partition), settings).unwrap();
+            for _ in 0..6 {
+                put_at(&log, runtime.wall_clock_ms()).await;
+            }
+            logs.push(log);
+        }
+        disk.set_free_bytes(0);
+        let checkpoints = store.stats().checkpoints;
+        runtime.sleep(Duration::from_secs(61)).await;
+        a_round(&runtime, &store).await;
+        assert!(store.stats().disk_full);
+        assert_eq!(store.stats().checkpoints, checkpoints, "nothing was written back");
+        for (partition, log) in logs.iter().enumerate() {
+            // Two records a segment; the newest two segments hold 3,000 bytes.
+            let starts_at = if partition % 2 == 0 { 6 } else { 2 };
+            assert_eq!(
+                (log.start_offset(), log.end_offset()),
+                (starts_at, 6),
+                "{partition}"
+            );
+        }
+        disk.set_free_bytes(1 << 30);
+        store.checkpoint().await.unwrap();
     });
 }
 

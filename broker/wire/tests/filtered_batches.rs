@@ -14,21 +14,26 @@ use strandline_wire::batch::{
 
 const CAP: usize = 1 << 20;
 
-/// Offset, timestamp, key, value, number of headers.
-type Found = (i64, i64, Option<Vec<u8>>, Option<Vec<u8>>, usize);
+/// The name and the value of each, in order: names come twice, values may be null or empty.
+type Headers = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+/// Offset, timestamp, key, value, headers.
+type Found = (i64, i64, Option<Vec<u8>>, Option<Vec<u8>>, Headers);
 
 #[derive(Clone, Debug)]
 struct Sample {
     timestamp: i64,
     key: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
-    headers: usize,
+    headers: Headers,
     keep: bool,
 }
 
 fn sample() -> impl Strategy<Value = Sample> {
     let bytes = || option::of(vec(any::<u8>(), 0..40));
-    (-1..1_000_000_i64, bytes(), bytes(), 0..3_usize, any::<bool>()).prop_map(
+    let name = proptest::sample::select(vec![&b""[..], b"name", b"other"]).prop_map(<[u8]>::to_vec);
+    let headers = vec((name, option::of(vec(any::<u8>(), 0..9))), 0..4);
+    (-1..1_000_000_i64, bytes(), bytes(), headers, any::<bool>()).prop_map(
         |(timestamp, key, value, headers, keep)| Sample {
             timestamp,
             key,
@@ -46,7 +51,10 @@ fn build(samples: &[Sample], codec: Codec, append_time: bool) -> Vec<u8> {
         .base_offset(100)
         .leader_epoch(3);
     for sample in samples {
-        let headers = vec![(&b"name"[..], Some(&b"content"[..])); sample.headers];
+        let headers = sample.headers.iter();
+        let headers: Vec<_> = headers
+            .map(|(name, value)| (&name[..], value.as_deref()))
+            .collect();
         builder.record_with_headers(
             sample.timestamp,
             sample.key.as_deref(),
@@ -73,7 +81,10 @@ fn read(batch: &[u8]) -> Vec<Found> {
             record.timestamp,
             record.key.map(<[u8]>::to_vec),
             record.value.map(<[u8]>::to_vec),
-            record.headers().count(),
+            record
+                .headers()
+                .map(|(name, value)| (name.to_vec(), value.map(<[u8]>::to_vec)))
+                .collect(),
         ));
         ControlFlow::<()>::Continue(())
     });
@@ -160,7 +171,7 @@ proptest! {
     #[test]
     fn what_is_no_batch_is_refused(bytes in vec(any::<u8>(), 0..200), at in 0..61_usize, with: u8) {
         let rules = FilterRules { delete_horizon_ms: 0, is_marker: false, decompressed_max_bytes: CAP };
-        let mut batch = build(&[Sample { timestamp: 1, key: None, value: None, headers: 1, keep: true }], Codec::None, false);
+        let mut batch = build(&[Sample { timestamp: 1, key: None, value: None, headers: Headers::new(), keep: true }], Codec::None, false);
         batch[at] = with;
         for bytes in [bytes, batch] {
             if let Ok(mut filter) = Filter::new(&bytes, rules) {
@@ -202,7 +213,7 @@ fn an_emptied_batch_keeps_offsets_and_sequences() {
             timestamp: 60,
             key: Some(vec![1]),
             value: Some(vec![2]),
-            headers: 0,
+            headers: Headers::new(),
             keep: false,
         };
         4

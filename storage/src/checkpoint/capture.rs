@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use crate::cleaner::swap::Swap;
 use crate::disk::Disk;
 use crate::format::checkpoint::LogCheckpoint;
 use crate::format::checksum::file_key;
@@ -21,8 +20,6 @@ pub(super) struct Capture<D: Disk> {
     pub(super) runs: Vec<RunWrite<D>>,
     /// Number and content of the producers' snapshot.
     pub(super) snapshot: Option<(u64, Vec<u8>)>,
-    /// A cleaned segment that takes the place of others with the checkpoint.
-    pub(super) swap: Option<Swap>,
     /// Files to unlink after the checkpoint.
     pub(super) obsolete: Vec<String>,
 }
@@ -94,7 +91,6 @@ pub(super) fn capture<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, cut: Seq
         meta,
         runs,
         snapshot,
-        swap: None,
         obsolete,
     }
 }

@@ -32,38 +32,39 @@ enum Unnamed<D: Disk> {
 
 /// Gives the task what a round left behind.
 pub(super) fn queue<D: Disk>(shard: &Shard<D>, captures: &mut [Capture<D>], deleted: Vec<Rc<LogInner<D>>>) {
-    let now = (shard.clock.monotonic)();
-    let later = |log: &LogInner<D>| {
-        let delay_ms = log.state.borrow().settings.file_delete_delay_ms;
-        now + Duration::from_millis(delay_ms)
-    };
-    let mut unlinks = shard.unlinks.borrow_mut();
     for capture in captures {
-        let log = &capture.log;
-        let (segments, others): (Vec<_>, Vec<_>) = std::mem::take(&mut capture.obsolete)
-            .into_iter()
-            .partition(|name| !names::is_snapshot(name));
-        for (due, files) in [(now, others), (later(log), segments)] {
-            // Nobody opens them again; who reads in one has it open.
-            for (_, number) in files.iter().filter_map(|name| names::parse_segment(name)) {
-                shard.files.forget(log.log_id, number);
-            }
-            if !files.is_empty() {
-                let what = Unnamed::Files(log.clone(), files);
-                unlinks.push_back(Unlink { due, what });
-            }
-        }
+        queue_files(shard, &capture.log, std::mem::take(&mut capture.obsolete));
     }
     for log in deleted {
         shard.files.forget_log(log.log_id);
-        unlinks.push_back(Unlink {
-            due: later(&log),
+        shard.unlinks.borrow_mut().push_back(Unlink {
+            due: later(shard, &log),
             what: Unnamed::Folder(log),
         });
-    }
-    if !unlinks.is_empty() {
         shard.unlink_wake.notify_all();
     }
+}
+
+/// Gives the task files of a log that lives on.
+pub(crate) fn queue_files<D: Disk>(shard: &Shard<D>, log: &Rc<LogInner<D>>, files: Vec<String>) {
+    let (segments, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|name| !names::is_snapshot(name));
+    let now = (shard.clock.monotonic)();
+    for (due, files) in [(now, others), (later(shard, log), segments)] {
+        // Nobody opens them again; who reads in one has it open.
+        for (_, number) in files.iter().filter_map(|name| names::parse_segment(name)) {
+            shard.files.forget(log.log_id, number);
+        }
+        if !files.is_empty() {
+            let what = Unnamed::Files(log.clone(), files);
+            shard.unlinks.borrow_mut().push_back(Unlink { due, what });
+            shard.unlink_wake.notify_all();
+        }
+    }
+}
+
+fn later<D: Disk>(shard: &Shard<D>, log: &LogInner<D>) -> Monotonic {
+    let delay_ms = log.state.borrow().settings.file_delete_delay_ms;
+    (shard.clock.monotonic)() + Duration::from_millis(delay_ms)
 }
 
 /// Whether the task has something left to do.

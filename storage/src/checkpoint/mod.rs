@@ -8,6 +8,7 @@
 mod capture;
 pub(crate) mod cleanup;
 pub(crate) mod slot;
+pub(crate) mod swapped;
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -20,13 +21,13 @@ use strandline_runtime::Runtime;
 use strandline_runtime::local::Turns;
 
 use self::capture::Capture;
-use crate::cleaner::swap::Swap;
 use crate::disk::{Disk, OpenMode};
 use crate::format::checkpoint::{Checkpoint, LogCheckpoint};
 use crate::format::checksum::file_key;
 use crate::format::{index, names};
 use crate::log::run::RunState;
 use crate::log::state::LogInner;
+use crate::segment::Segment;
 use crate::segment::write::{at, publish, write_file, write_runs};
 use crate::shard::Shard;
 use crate::space;
@@ -100,8 +101,13 @@ async fn round<D: Disk>(shard: &Rc<Shard<D>>, clean: bool) -> Result<(), String>
     }
 
     let result = write_back(shard, &mut captures).await;
+    // The cleaner may have swapped segments meanwhile; from here on it does not.
+    let committing = shard.committing.hold().await;
     let result = match result {
-        Ok(()) => write_checkpoint(shard, &captures, &deleted, shard_state, cut, clean).await,
+        Ok(()) => {
+            name_segments(&mut captures).await;
+            write_checkpoint(shard, &captures, &deleted, shard_state, cut, clean).await
+        }
         Err(reason) => Err(reason),
     };
     if result.is_ok() {
@@ -109,6 +115,7 @@ async fn round<D: Disk>(shard: &Rc<Shard<D>>, clean: bool) -> Result<(), String>
         captures.iter_mut().for_each(|capture| mark_clean(shard, capture));
         shard.counters.checkpoints.add(1);
     }
+    drop(committing);
     logs.iter().for_each(|log| log.end_busy());
     result?;
     // The journal task may wait for a free file.
@@ -194,20 +201,26 @@ async fn write_log<D: Disk>(shard: &Rc<Shard<D>>, capture: &mut Capture<D>) -> R
             .map_err(at("flush folder", &folder))?;
         log.state.borrow_mut().has_folder = true;
     }
-    {
-        // Only now: the start offset of the cut is durable, and what is below it is in segments.
-        let mut state = log.state.borrow_mut();
-        state.drop_segments_below(capture.meta.start_offset);
-        capture.swap = Swap::take(&mut state);
-        capture.obsolete.append(&mut state.obsolete);
-        capture.meta.segments = state.segments.iter().map(|segment| segment.meta).collect();
-        if let Some(swap) = &capture.swap {
-            swap.apply_to(&state.segments, &mut capture.meta.segments);
-            capture.meta.cleaned_to = swap.cleaned_to().unwrap_or(state.cleaned_to);
-        }
-    }
     save_indexes(shard, &log).await?;
     Ok(made_folder)
+}
+
+/// What the checkpoint says of the segments of each log that was written back.
+async fn name_segments<D: Disk>(captures: &mut [Capture<D>]) {
+    let mut turns = Turns::default();
+    for capture in captures {
+        {
+            // Only now: the start offset of the cut is durable, and what is below it is in segments.
+            let mut state = capture.log.state.borrow_mut();
+            state.drop_segments_below(capture.meta.start_offset);
+            capture.obsolete.append(&mut state.obsolete);
+            capture.meta.segments = state.segments.iter().map(|segment| segment.meta).collect();
+            capture.meta.cleaned_to = state.cleaned_to;
+            // Of a segment that the cleaner made since the cut the number is taken too.
+            capture.meta.next_file_number = state.next_file_number;
+        }
+        turns.item().await;
+    }
 }
 
 /// Index files are caches: not flushed, checked when read.
@@ -234,6 +247,10 @@ async fn save_indexes<D: Disk>(shard: &Shard<D>, log: &LogInner<D>) -> Result<()
         .collect()
     };
     for (meta, bytes, exists) in due {
+        let is_there = |segment: &Segment| segment.meta.number == meta.number;
+        if !log.state.borrow().segments.iter().any(is_there) {
+            continue;
+        }
         let path = folder.join(names::index(meta.base_offset, meta.number));
         let exists = exists && shard.disk.exists(&path).await.map_err(at("look for", &path))?;
         let mode = if exists {
@@ -349,7 +366,4 @@ fn mark_clean<D: Disk>(shard: &Shard<D>, capture: &mut Capture<D>) {
         }
     }
     state.snapshot = capture.meta.snapshot;
-    if let Some(swap) = capture.swap.take() {
-        swap.finish(&mut state);
-    }
 }

@@ -112,6 +112,20 @@ impl<D: Disk> Log<D> {
         Some(look(&facts, ends, state.cleaned_to, bound, settings, now_ms))
     }
 
+    /// Whether a checkpoint has all that may be cleaned.
+    pub(crate) fn is_settled(&self, settings: &CompactionSettings, bound: Offset) -> bool {
+        let Some(dirty) = self
+            .dirtiness(settings, bound)
+            .filter(|dirty| dirty.dirty_bytes > 0)
+        else {
+            return true;
+        };
+        let settled = self.settled(dirty.first_uncleanable);
+        settled
+            .last()
+            .is_some_and(|last| last.end_offset >= dirty.first_uncleanable)
+    }
+
     /// Everything below was cleaned; the log's start when nothing was.
     pub fn cleaned_to(&self) -> Offset {
         let state = self.inner.state.borrow();
@@ -171,11 +185,14 @@ impl<R: Runtime, D: Disk> Store<R, D> {
     /// # Errors
     /// [`CleanError`].
     pub async fn clean(&self, log: &Log<D>, task: &Cleaning) -> Result<Cleaned, CleanError> {
+        if !log.is_settled(&task.settings, task.bound) {
+            log.shard.checkpoint().await?;
+        }
         clean(&self.runtime, log, task).await
     }
 }
 
-/// See [`Store::clean`].
+/// See [`Store::clean`]; what no checkpoint covers yet is left for another cleaning.
 pub(crate) async fn clean<R: Runtime, D: Disk>(
     runtime: &R,
     log: &Log<D>,
@@ -196,13 +213,6 @@ pub(crate) async fn clean<R: Runtime, D: Disk>(
         return Ok(done);
     }
     let mut segments = log.settled(dirty.first_uncleanable);
-    if segments
-        .last()
-        .is_none_or(|last| last.end_offset < dirty.first_uncleanable)
-    {
-        log.shard.checkpoint().await?;
-        segments = log.settled(dirty.first_uncleanable);
-    }
     let Some(last) = segments.last().filter(|last| last.end_offset > dirty.first_dirty) else {
         return Ok(done);
     };

@@ -1,20 +1,25 @@
 //! The segment that a cleaning writes. Nothing names it before the swap, and a crash leaves a file that the next open removes.
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
+
+use futures_util::future::{FutureExt, LocalBoxFuture, MaybeDone, maybe_done};
 
 use strandline_wire::batch::BatchHeader;
 
+use crate::budget::{MemoryBudget, Reservation};
 use crate::disk::{Buffer, Disk, DiskFile, OpenMode, PAGE};
 use crate::format::checkpoint::SegmentCheckpoint;
-use crate::format::frame::{
-    FLAG_GAP, FRAME_HEADER_BYTES, FrameHeader, frame_bytes, pad_bytes, seal_frame, seal_pad,
-};
+use crate::format::frame::{FLAG_GAP, FRAME_HEADER_BYTES, FrameHeader, pad_bytes, seal_frame, seal_pad};
 use crate::format::names;
 use crate::log::state::LogInner;
 use crate::segment::Segment;
 use crate::segment::index::ReadFrame;
+use crate::segment::large::{LARGE_BYTES, copy_in_turns, fill_frame_in_turns};
 use crate::segment::write::at;
 use crate::shard::Shard;
 use crate::types::Offset;
@@ -38,6 +43,9 @@ fn refused(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Write
     }
 }
 
+/// A write of a run.
+type Write = LocalBoxFuture<'static, io::Result<()>>;
+
 /// A segment in the making.
 pub(super) struct Output<D: Disk> {
     disk: D,
@@ -47,7 +55,12 @@ pub(super) struct Output<D: Disk> {
     pub(super) segment: Segment,
     /// The run that takes frames, and how much of it is filled.
     run: Option<(D::Buffer, usize)>,
-    /// What is written of the segment.
+    /// The run's share of the budget.
+    reserved: Option<Reservation>,
+    budget: MemoryBudget,
+    /// The run before it, on its way.
+    writing: Option<Pin<Box<MaybeDone<Write>>>>,
+    /// What is written of the segment, or on its way.
     position: u64,
     next_offset: Offset,
 }
@@ -73,6 +86,9 @@ impl<D: Disk> Output<D> {
             next_offset: meta.base_offset,
             segment: Segment::new(meta),
             run: None,
+            writing: None,
+            reserved: None,
+            budget: shard.budget.clone(),
             position: 0,
         })
     }
@@ -94,9 +110,13 @@ impl<D: Disk> Output<D> {
                 )
                 .await;
         }
-        let length = header.frame_bytes();
-        self.room(length).await?;
-        self.append(header, length, |bytes| bytes.copy_from_slice(frame.frame()));
+        self.room(header.frame_bytes()).await?;
+        if header.frame_bytes() < LARGE_BYTES {
+            self.append(header, |bytes| bytes.copy_from_slice(frame.frame()));
+        } else {
+            self.append_large(header, async |bytes| copy_in_turns(bytes, frame.frame()).await)
+                .await;
+        }
         Ok(())
     }
 
@@ -133,21 +153,42 @@ impl<D: Disk> Output<D> {
             flags,
             ..*old
         };
-        let length = frame_bytes(batch.len());
         let key = self.key;
-        self.room(length).await?;
-        self.append(&header, length, |bytes| {
-            bytes[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + batch.len()].copy_from_slice(batch);
-            seal_frame(bytes, &header, key);
-        });
+        self.room(header.frame_bytes()).await?;
+        if header.frame_bytes() < LARGE_BYTES {
+            self.append(&header, |bytes| {
+                bytes[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + batch.len()].copy_from_slice(batch);
+                seal_frame(bytes, &header, key);
+            });
+        } else {
+            self.append_large(&header, async |bytes| {
+                fill_frame_in_turns(bytes, &header, batch, key).await;
+            })
+            .await;
+        }
         Ok(())
     }
 
-    fn append(&mut self, header: &FrameHeader, length: usize, fill: impl FnOnce(&mut [u8])) {
+    fn place(&mut self, length: usize) -> &mut [u8] {
         let (buffer, filled) = self.run.as_mut().expect("room was made");
-        fill(&mut buffer.as_mut_slice()[*filled..*filled + length]);
+        &mut buffer.as_mut_slice()[*filled..*filled + length]
+    }
+
+    fn append(&mut self, header: &FrameHeader, fill: impl FnOnce(&mut [u8])) {
+        fill(self.place(header.frame_bytes()));
+        self.note(header);
+    }
+
+    async fn append_large(&mut self, header: &FrameHeader, fill: impl AsyncFnOnce(&mut [u8])) {
+        fill(self.place(header.frame_bytes())).await;
+        self.note(header);
+    }
+
+    /// Takes note of a frame that stands in the run.
+    fn note(&mut self, header: &FrameHeader) {
+        let (_, filled) = self.run.as_mut().expect("the frame stands in it");
         let position = self.position + *filled as u64;
-        *filled += length;
+        *filled += header.frame_bytes();
         self.next_offset = header.end_offset();
         let segment = &mut self.segment;
         segment
@@ -170,6 +211,11 @@ impl<D: Disk> Output<D> {
         }
         self.write_run().await?;
         let capacity = (length + pad_bytes(length)).max(RUN_BYTES).next_multiple_of(PAGE);
+        if capacity > RUN_BYTES {
+            // One run of such a size in memory is enough.
+            self.written().await?;
+        }
+        self.reserved = Some(self.budget.claim(capacity as u64));
         self.run = Some((self.disk.allocate(capacity), 0));
         Ok(())
     }
@@ -186,10 +232,34 @@ impl<D: Disk> Output<D> {
                 self.key,
             );
         }
-        let written = self.file.write_at(Rc::new(buffer), length, self.position).await;
-        written.map_err(refused("write segment", self.file.path()))?;
+        let (file, position) = (self.file.clone(), self.position);
+        let reserved = self.reserved.take();
+        let write = async move {
+            let written = file.write_at(Rc::new(buffer), length, position).await;
+            drop(reserved);
+            written
+        };
+        let mut write = Box::pin(maybe_done(write.boxed_local()));
+        // It is under way once it was asked about, and goes on while the next run is filled.
+        poll_fn(|context| {
+            let _ = write.as_mut().poll(context);
+            Poll::Ready(())
+        })
+        .await;
         self.position += length as u64;
+        self.written().await?;
+        self.writing = Some(write);
         Ok(())
+    }
+
+    /// Completes when the write under way has ended.
+    async fn written(&mut self) -> Result<(), WriteError> {
+        let Some(mut write) = self.writing.take() else {
+            return Ok(());
+        };
+        write.as_mut().await;
+        let written = write.as_mut().take_output().expect("it ended, and is taken once");
+        written.map_err(refused("write segment", self.file.path()))
     }
 
     /// Bytes of batches so far.
@@ -200,6 +270,7 @@ impl<D: Disk> Output<D> {
     /// Writes what is left, and flushes file and folder.
     pub(super) async fn finish(mut self) -> Result<Segment, WriteError> {
         self.write_run().await?;
+        self.written().await?;
         let path = self.file.path();
         self.file.flush().await.map_err(refused("flush segment", path))?;
         if let Some(folder) = path.parent() {

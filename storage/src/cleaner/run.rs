@@ -10,7 +10,7 @@ use strandline_wire::batch::{Batch, BatchHeader, Filter, FilterRules, Filtered, 
 
 use super::offset_map::OffsetMap;
 use super::output::{Output, WriteError};
-use super::swap::swap;
+use super::swap::{Swap, swap};
 use super::throttle::Throttle;
 use super::transactions::Transactions;
 use super::{CleanError, Cleaned, Cleaning};
@@ -29,6 +29,9 @@ const STEP_BYTES: usize = 64 * 1024;
 /// What a compressed batch may decompress to: what it did when it was let in, under the bound of then. One record at a time is
 /// in memory.
 const DECOMPRESSED_BYTES_MAX: usize = usize::MAX;
+
+/// Bytes of one read; the next is under way meanwhile.
+const READ_AHEAD_BYTES: usize = 2 << 20;
 
 /// What a cleaning writes between two looks at the free space.
 const SPACE_STEP_BYTES: u64 = 4 << 20;
@@ -109,7 +112,9 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
                 return Err(self.read_error(SegmentError::of(&path, &error)));
             }
         };
-        Ok(FrameReader::new(file, log.key, 0, segment.valid_length).counted(&shard.budget))
+        Ok(FrameReader::new(file, log.key, 0, segment.valid_length)
+            .counted(&shard.budget)
+            .ahead(READ_AHEAD_BYTES))
     }
 
     /// Of a log that is gone, a segment is gone for a reason.
@@ -242,7 +247,12 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
             let (group, left) = rest.split_at(count);
             rest = left;
             let cleaned_to = rest.is_empty().then_some(end);
-            if let Err(error) = swap(self.shard, self.log, group, segment, cleaned_to).await {
+            let change = Swap {
+                inputs: group.to_vec(),
+                segment,
+                cleaned_to,
+            };
+            if let Err(error) = swap(self.shard, self.log, change, || self.check()).await {
                 self.unlink(&meta, &error).await;
                 return Err(error);
             }
@@ -360,13 +370,19 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
         self.done.records_read += header.record_count.max(0) as u64;
         let last_of_producer = header.has_producer_id()
             && self.producers.get(&header.producer_id) == Some(&header.last_offset());
-        let gap = frame.header.base_offset > walk.kept_end;
+        let (gap, end_offset) = (
+            frame.header.base_offset > walk.kept_end,
+            frame.header.end_offset(),
+        );
         let (kept, written) = match filtered {
             Filtered::Unchanged => (header.record_count, output.copy(&frame, gap).await),
-            Filtered::Changed(bytes, new) => (
-                new.record_count,
-                output.rewrite(&frame.header, &bytes, &new, gap).await,
-            ),
+            Filtered::Changed(bytes, new) => {
+                let header = frame.header;
+                // Of a large batch no more than two copies are in memory: what was read goes before what is written comes.
+                drop(frame);
+                let written = output.rewrite(&header, &bytes, &new, gap).await;
+                (new.record_count, written)
+            }
             Filtered::Nothing if !keeps_end && !last_of_producer => return Ok(()),
             Filtered::Nothing if header.record_count == 0 => (0, output.copy(&frame, gap).await),
             Filtered::Nothing => {
@@ -377,7 +393,7 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
         let number = output.segment.meta.number;
         written.map_err(|error| self.write_error(error, Some(number)))?;
         self.done.records_kept += kept.max(0) as u64;
-        walk.kept_end = frame.header.end_offset();
+        walk.kept_end = end_offset;
         Ok(())
     }
 
@@ -400,7 +416,7 @@ impl<R: Runtime, D: Disk> Run<'_, R, D> {
                 // Without a key nothing tells what would replace it: such a record is from before the topic was compacted.
                 let Some(key) = record.key else { return false };
                 let is_newest = self.map.get(key).is_none_or(|newest| offset >= newest);
-                is_newest && (record.value.is_some() || !horizon_passed)
+                is_newest && (!record.is_tombstone || !horizon_passed)
             });
             if let Some(filtered) = step.map_err(CleanError::unreadable)? {
                 return Ok(filtered);

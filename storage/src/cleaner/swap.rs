@@ -1,15 +1,18 @@
-//! The swap: a cleaned segment takes the place of those that it was made of. It is a change of the next checkpoint, which names
-//! it instead of them: only once that is flushed readers see it, so that nobody who saw a log cleaned finds it otherwise after
-//! a crash. Then the old files are unlinked; readers that have one of them open read on in it.
+//! The swap: a cleaned segment takes the place of those that it was made of. It is a checkpoint of its own, which names it instead
+//! of them: only once that is flushed readers see it, so that nobody who saw a log cleaned finds it otherwise after a crash. Then the
+//! old files are unlinked; readers that have one of them open read on in it.
+//!
+//! The log is not busy meanwhile: a cleaning would wait for the write-back of every log that changed. What the swap relies on
+//! instead: all others only add segments behind those that it touches, or take such away, and it looks again after its checkpoint.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use super::CleanError;
+use crate::checkpoint::{cleanup, swapped};
 use crate::disk::Disk;
 use crate::format::checkpoint::SegmentCheckpoint;
 use crate::format::names;
-use crate::log::run::RunState;
+use crate::log::run::{Run, RunState};
 use crate::log::state::{LogInner, LogState};
 use crate::segment::Segment;
 use crate::shard::Shard;
@@ -38,53 +41,43 @@ impl<D: Disk> Drop for Mark<D> {
     }
 }
 
-/// A cleaned segment that waits for the next checkpoint.
+/// A cleaned segment, and what it takes the place of.
 pub(crate) struct Swap {
     /// What it was made of.
-    inputs: Vec<SegmentCheckpoint>,
-    segment: Segment,
+    pub(super) inputs: Vec<SegmentCheckpoint>,
+    pub(super) segment: Segment,
     /// How far the log is clean with it, if this is the last one.
-    cleaned_to: Option<Offset>,
-    is_done: Rc<Cell<bool>>,
+    pub(super) cleaned_to: Option<Offset>,
 }
 
 impl Swap {
     /// Where its inputs are in the log; `None` when the log changed there.
-    fn place(&self, segments: &[Segment]) -> Option<usize> {
-        let first = self.inputs.first()?;
-        let at = segments
-            .iter()
-            .position(|known| known.meta.number == first.number)?;
-        let known = segments.get(at..at + self.inputs.len())?;
-        known
-            .iter()
-            .map(|known| &known.meta)
-            .eq(&self.inputs)
-            .then_some(at)
+    fn place<'a>(
+        &self,
+        metas: impl ExactSizeIterator<Item = &'a SegmentCheckpoint> + Clone,
+    ) -> Option<usize> {
+        let same = |known: &SegmentCheckpoint, input: &SegmentCheckpoint| {
+            let facts = |meta: &SegmentCheckpoint| (meta.number, meta.valid_length, meta.end_offset);
+            facts(known) == facts(input)
+        };
+        let first = self.inputs.first()?.number;
+        let at = metas.clone().position(|known| known.number == first)?;
+        let left = metas.len() - at;
+        let is_there = left >= self.inputs.len()
+            && metas
+                .skip(at)
+                .zip(&self.inputs)
+                .all(|(known, input)| same(known, input));
+        is_there.then_some(at)
     }
 
-    /// Takes the swap that waits for the checkpoint of a captured log, unless the log changed since: then whoever made it unlinks
-    /// the new segment. The names of what goes join those that are unlinked after the checkpoint.
-    pub(crate) fn take<D: Disk>(state: &mut LogState<D>) -> Option<Self> {
-        let swap = state.swap.take()?;
-        swap.place(&state.segments)?;
-        for meta in &swap.inputs {
-            state.obsolete.push(names::segment(meta.base_offset, meta.number));
-            state.obsolete.push(names::index(meta.base_offset, meta.number));
-            // The producers as of the first one's base are those as of the new one's.
-            if meta.snapshot != 0 && meta.snapshot != swap.segment.meta.snapshot {
-                state.obsolete.push(names::snapshot(meta.snapshot));
-            }
+    /// What a checkpoint says of the segments; whether the inputs were there.
+    pub(crate) fn apply_to(&self, metas: &mut Vec<SegmentCheckpoint>) -> bool {
+        let place = self.place(metas.iter());
+        if let Some(at) = place {
+            metas.splice(at..at + self.inputs.len(), [self.segment.meta]);
         }
-        Some(swap)
-    }
-
-    /// What the checkpoint says of the segments.
-    pub(crate) fn apply_to(&self, segments: &[Segment], metas: &mut Vec<SegmentCheckpoint>) {
-        let at = self
-            .place(segments)
-            .expect("the log is busy since it was captured");
-        metas.splice(at..at + self.inputs.len(), [self.segment.meta]);
+        place.is_some()
     }
 
     /// How far the log is clean with it.
@@ -92,53 +85,66 @@ impl Swap {
         self.cleaned_to
     }
 
-    /// The checkpoint is flushed: readers find the new segment from now on.
-    pub(crate) fn finish<D: Disk>(self, state: &mut LogState<D>) {
-        let at = self
-            .place(&state.segments)
-            .expect("the log is busy since it was captured");
+    /// The checkpoint is flushed: readers find the new segment from now on. Gives the files that go.
+    fn finish<D: Disk>(self, state: &mut LogState<D>) -> Vec<String> {
+        let Some(at) = self.place(state.segments.iter().map(|known| &known.meta)) else {
+            // The log was cut or emptied there meanwhile, and the next checkpoint says so: only then nothing names the new one.
+            let meta = &self.segment.meta;
+            state.obsolete.push(names::segment(meta.base_offset, meta.number));
+            state.touched = true;
+            return Vec::new();
+        };
+        let mut gone = Vec::new();
+        for meta in &self.inputs {
+            gone.push(names::segment(meta.base_offset, meta.number));
+            gone.push(names::index(meta.base_offset, meta.number));
+            // The producers as of the first one's base are those as of the new one's.
+            if meta.snapshot != 0 && meta.snapshot != self.segment.meta.snapshot {
+                gone.push(names::snapshot(meta.snapshot));
+            }
+        }
         let end = self.segment.meta.end_offset;
         state.segments.splice(at..at + self.inputs.len(), [self.segment]);
         // Memory in which readers would still find the old records.
-        let is_old = |run: &crate::log::run::Run<D>| run.state == RunState::Clean && run.base_offset < end;
+        let is_old = |run: &Run<D>| run.state == RunState::Clean && run.base_offset < end;
         while state.runs.front().is_some_and(is_old) {
             state.runs.pop_front();
         }
         if let Some(cleaned_to) = self.cleaned_to {
             state.cleaned_to = cleaned_to;
         }
-        self.is_done.set(true);
+        gone
     }
 }
 
-/// Puts `segment` in the place of `inputs` by a checkpoint, and says how far the log is clean if that is so with it.
+/// Puts a segment in the place of others by a checkpoint, and says how far the log is clean if that is so with it. `check`: whether
+/// the log is still to be cleaned, asked right before.
 ///
 /// # Errors
-/// [`CleanError::Changed`] when the log changed there meanwhile, and nothing is done.
+/// [`CleanError`], and nothing is done: what `check` says; [`CleanError::Changed`] when the log changed there meanwhile; or the
+/// checkpoint was not written, and the shard stopped.
 pub(super) async fn swap<D: Disk>(
     shard: &Shard<D>,
-    log: &LogInner<D>,
-    inputs: &[SegmentCheckpoint],
-    segment: Segment,
-    cleaned_to: Option<Offset>,
+    log: &Rc<LogInner<D>>,
+    swap: Swap,
+    check: impl FnOnce() -> Result<(), CleanError>,
 ) -> Result<(), CleanError> {
-    let is_done = Rc::new(Cell::new(false));
-    {
-        let mut state = log.state.borrow_mut();
-        if state.deleted {
-            return Err(CleanError::Changed);
+    let committing = shard.committing.hold().await;
+    check()?;
+    let is_there = swap.place(log.state.borrow().segments.iter().map(|known| &known.meta));
+    if is_there.is_none() {
+        return Err(CleanError::Changed);
+    }
+    match swapped::write(shard, log, &swap).await {
+        Ok(true) => {}
+        Ok(false) => return Err(CleanError::Changed),
+        Err(reason) => {
+            shard.stop(&reason);
+            shard.check_running()?;
         }
-        state.touched = true;
-        state.swap = Some(Swap {
-            inputs: inputs.to_vec(),
-            segment,
-            cleaned_to,
-            is_done: is_done.clone(),
-        });
     }
-    shard.checkpoint().await?;
-    match is_done.get() {
-        true => Ok(()),
-        false => Err(CleanError::Changed),
-    }
+    let gone = swap.finish(&mut log.state.borrow_mut());
+    drop(committing);
+    cleanup::queue_files(shard, log, gone);
+    Ok(())
 }

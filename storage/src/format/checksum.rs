@@ -32,10 +32,32 @@ pub fn file_key(log: LogId, number: u64) -> u64 {
 
 /// The checksum of bytes that start with their own checksum field, taken as zero.
 pub fn checksum(bytes: &[u8], key: u64) -> u64 {
-    let mut hasher = Xxh3::with_seed(key);
-    hasher.update(&[0; 8]);
-    hasher.update(&bytes[8..]);
-    hasher.digest()
+    let mut parts = ChecksumInParts::begin(&bytes[..8], key);
+    parts.add(&bytes[8..]);
+    parts.end()
+}
+
+/// [`checksum`] a part at a time: of many bytes it takes long.
+pub struct ChecksumInParts(Xxh3);
+
+impl ChecksumInParts {
+    /// Begins with the first part, which holds the field at its start.
+    pub fn begin(part: &[u8], key: u64) -> Self {
+        let mut hasher = Xxh3::with_seed(key);
+        hasher.update(&[0; 8]);
+        hasher.update(&part[8..]);
+        Self(hasher)
+    }
+
+    /// Adds what follows.
+    pub fn add(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    /// The checksum of all parts.
+    pub fn end(self) -> u64 {
+        self.0.digest()
+    }
 }
 
 /// [`checksum`] of bytes whose own field is zero: in one pass.

@@ -128,10 +128,6 @@ impl<D: Disk> Log<D> {
         let moved = {
             let mut state = self.inner.state.borrow_mut();
             let before = state.acknowledged_end();
-            if state.settings.compacts && !settings.compacts {
-                // What a cleaning has ready, but no checkpoint under way has taken, does not happen any more.
-                state.swap = None;
-            }
             state.settings = settings;
             state.acknowledged_end() > before
         };

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use strandline_runtime::local::{Event, OneshotSender};
 
 use super::run::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Run, RunState};
-use crate::cleaner::swap::Swap;
 use crate::disk::{Disk, PAGE};
 use crate::epochs::Epochs;
 use crate::format::checkpoint::SegmentCheckpoint;
@@ -84,8 +83,6 @@ pub(crate) struct LogState<D: Disk> {
     pub(crate) cleaned_to: Offset,
     /// A cleaner reads segments and writes new ones beside them; its folder must stay where it is.
     pub(crate) cleaning: bool,
-    /// A cleaned segment that the next checkpoint puts in the place of others.
-    pub(crate) swap: Option<Swap>,
     /// What the cleaner cannot get over; it leaves the log alone until the next open.
     pub(crate) uncleanable: Option<String>,
     /// When a cleaning last ended, by the broker's clock; since the open.
@@ -239,7 +236,6 @@ impl<D: Disk> LogState<D> {
             direct: None,
             cleaned_to: 0,
             cleaning: false,
-            swap: None,
             uncleanable: None,
             last_cleaned_ms: None,
             busy: false,

@@ -28,23 +28,37 @@ pub(super) async fn run<R: Runtime, D: Disk>(worker: Worker<R, D>) {
     }
 }
 
-/// Cleans every log that is due; whether any was.
+/// Cleans every log that is due; whether any was. First those that are wholly in segments: they wait for nothing. All others wait
+/// for one round of write-back together, however many they are.
 async fn round<R: Runtime, D: Disk>(worker: &Worker<R, D>, options: &CleanerOptions) -> bool {
     let mut due = due(worker).await;
-    due.sort_by(|left, right| right.0.total_cmp(&left.0));
+    due.sort_by(|left, right| right.dirty_ratio.total_cmp(&left.dirty_ratio));
+    let (settled, unsettled): (Vec<_>, Vec<_>) = due.into_iter().partition(|due| due.is_settled);
     let mut any = false;
-    for (_, log) in due {
-        if worker.is_over() {
-            return false;
+    for logs in [settled, unsettled] {
+        if logs.first().is_some_and(|first| !first.is_settled) {
+            worker.checkpointed().await;
         }
-        any |= clean_one(worker, options, &log).await;
+        for due in logs {
+            if worker.is_over() {
+                return false;
+            }
+            any |= clean_one(worker, options, &due.log).await;
+        }
     }
     worker.shard.counters.change_cleaner(|stats| stats.rounds += 1);
     any
 }
 
+/// A log that is to be cleaned.
+struct Due<D: Disk> {
+    log: Log<D>,
+    dirty_ratio: f64,
+    is_settled: bool,
+}
+
 /// The logs that are due, and how dirty they are.
-async fn due<R: Runtime, D: Disk>(worker: &Worker<R, D>) -> Vec<(f64, Log<D>)> {
+async fn due<R: Runtime, D: Disk>(worker: &Worker<R, D>) -> Vec<Due<D>> {
     let shard = &worker.shard;
     let mut due = Vec::new();
     let (mut uncleanable, mut dirtiest) = (0, 0.0_f64);
@@ -68,7 +82,11 @@ async fn due<R: Runtime, D: Disk>(worker: &Worker<R, D>) -> Vec<(f64, Log<D>)> {
         };
         dirtiest = dirtiest.max(dirty.ratio());
         if dirty.is_due(&settings) {
-            due.push((dirty.ratio(), log));
+            due.push(Due {
+                dirty_ratio: dirty.ratio(),
+                is_settled: log.is_settled(&settings, bound),
+                log,
+            });
         }
     }
     shard.counters.change_cleaner(|stats| {

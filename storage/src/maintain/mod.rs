@@ -49,6 +49,9 @@ pub(crate) fn spawn<R: Runtime, D: Disk>(runtime: &R, shard: &Rc<Shard<D>>) {
     runtime.spawn(Queue::Background, compaction);
 }
 
+/// How often whoever waits for a checkpoint looks whether the disk became full.
+const FULL_CHECK: Duration = Duration::from_secs(1);
+
 /// What a job works with.
 #[derive(Clone)]
 pub(crate) struct Worker<R: Runtime, D: Disk> {
@@ -75,17 +78,18 @@ impl<R: Runtime, D: Disk> Worker<R, D> {
         behind.next().map(|(_, log)| log.clone())
     }
 
-    /// Waits for a checkpoint of everything so far.
+    /// Waits for a checkpoint of everything so far. Not on a full disk, which may have no room for what is to be written back:
+    /// what this job frees may be what is missing.
     pub(crate) async fn checkpointed(&self) {
         let shard = &self.shard;
         let target = shard.counters.checkpoints.get() + 1 + u64::from(shard.round_running.get());
         loop {
             let done = shard.round_done.wait();
-            if self.is_over() || shard.counters.checkpoints.get() >= target {
+            if self.is_over() || shard.full.get() || shard.counters.checkpoints.get() >= target {
                 return;
             }
             shard.request_round();
-            done.await;
+            select(done, pin!(self.runtime.sleep(FULL_CHECK))).await;
         }
     }
 

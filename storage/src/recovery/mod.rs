@@ -313,7 +313,13 @@ async fn load_log<D: Disk>(
     state.high_watermark = log.high_watermark;
     state.last_origin = log.last_origin;
     state.epochs = crate::epochs::Epochs::new(log.epochs.clone());
-    state.next_file_number = log.next_file_number;
+    let numbers = log
+        .segments
+        .iter()
+        .map(|segment| segment.number.max(segment.snapshot));
+    state.next_file_number = log
+        .next_file_number
+        .max(numbers.max().map_or(0, |newest| newest + 1));
     state.cleaned_to = log.cleaned_to;
     state.snapshot = log.snapshot;
     state.has_folder = has_folder;

@@ -1,10 +1,15 @@
 //! Reading frames of a segment in order, and building its index where that was lost.
 
 use std::fmt::Display;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::ops::{Deref, Range};
 use std::path::Path;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
+
+use futures_util::future::{FutureExt, LocalBoxFuture, MaybeDone, maybe_done};
 
 use crate::budget::{MemoryBudget, Reservation};
 use crate::disk::{Disk, DiskFile, PAGE};
@@ -14,6 +19,7 @@ use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, frame_bytes, verify_
 use crate::format::index::{self, Index};
 use crate::format::names;
 use crate::log::state::LogInner;
+use crate::segment::large::{LARGE_BYTES, verify_frame_in_turns};
 use crate::segment::write::read_file;
 use crate::shard::Shard;
 
@@ -99,9 +105,29 @@ pub(crate) struct FrameReader<F: DiskFile> {
     read_bytes: usize,
     chunk: Option<(u64, ReadMemory<F::ReadBuffer>)>,
     budget: Option<MemoryBudget>,
+    goes_ahead: bool,
+    /// The read behind the chunk, under way.
+    coming: Option<Coming<F>>,
 }
 
+/// A read under way.
+struct Coming<F: DiskFile> {
+    start: u64,
+    length: u64,
+    read: Pin<Box<MaybeDone<LocalRead<F>>>>,
+    reservation: Option<Reservation>,
+}
+
+type LocalRead<F> = LocalBoxFuture<'static, io::Result<<F as DiskFile>::ReadBuffer>>;
+
 impl<F: DiskFile> FrameReader<F> {
+    /// Reads `bytes` at a time, and the next while whoever asks is busy with these: for one who reads it all.
+    pub(crate) fn ahead(mut self, bytes: usize) -> Self {
+        self.read_bytes = bytes;
+        self.goes_ahead = true;
+        self
+    }
+
     /// Reads `position..end`, where a frame starts and the valid length ends.
     pub(crate) fn new(file: F, key: u64, position: u64, end: u64) -> Self {
         Self {
@@ -112,6 +138,8 @@ impl<F: DiskFile> FrameReader<F> {
             read_bytes: READ_BYTES,
             chunk: None,
             budget: None,
+            goes_ahead: false,
+            coming: None,
         }
     }
 
@@ -175,21 +203,28 @@ impl<F: DiskFile> FrameReader<F> {
             };
             let at = (self.position - start) as usize;
             let within = ((self.end - start) as usize).min(memory.len());
-            match verify_frame(&memory[at..within], self.key) {
+            let verified = match want < LARGE_BYTES {
+                true => verify_frame(&memory[at..within], self.key),
+                false => verify_frame_in_turns(&memory[at..within], self.key).await,
+            };
+            match verified {
                 Ok(header) => {
                     let position = self.position;
                     self.position += header.frame_bytes() as u64;
                     want = FRAME_HEADER_BYTES;
                     if !header.is_pad() {
                         let range = at + FRAME_HEADER_BYTES..at + header.unpadded_bytes();
-                        return Ok(Some((
-                            position,
-                            ReadFrame {
-                                header,
-                                memory: memory.clone(),
-                                range,
-                            },
-                        )));
+                        let memory = memory.clone();
+                        if header.frame_bytes() > READ_BYTES {
+                            // Its memory goes with the frame.
+                            self.chunk = None;
+                        }
+                        let frame = ReadFrame {
+                            header,
+                            memory,
+                            range,
+                        };
+                        return Ok(Some((position, frame)));
                     }
                 }
                 Err(FormatError::Short { want: more, .. }) if more > want => {
@@ -216,22 +251,81 @@ impl<F: DiskFile> FrameReader<F> {
 
     async fn read(&mut self, want: usize) -> Result<(), SegmentError> {
         let start = self.position / PAGE as u64 * PAGE as u64;
-        let length = ((self.position - start) as usize + want).max(self.read_bytes);
-        let left = (self.end - start) as usize;
-        let length = length.min(left.next_multiple_of(PAGE)).next_multiple_of(PAGE);
         // The memory of the read before goes first where nobody else holds it.
         self.chunk = None;
-        let reservation = self.budget.as_ref().map(|budget| budget.claim(length as u64));
-        let memory = self
-            .file
-            .read_at(start, length)
-            .await
-            .map_err(|error| SegmentError::Io(format!("{}: {error}", self.file.path().display())))?;
-        if start + (memory.len() as u64) < self.position + want as u64 {
+        if self.goes_ahead {
+            return self.read_ahead(start, want).await;
+        }
+        let length = ((self.position - start) as usize + want).max(self.read_bytes);
+        let coming = self.begin(start, length);
+        self.end_read(coming, want).await?;
+        self.read_bytes = (self.read_bytes * 2).min(READ_BYTES);
+        Ok(())
+    }
+
+    /// Takes what is coming if the position is in it, and has the next come. A frame that crosses its end is read alone.
+    async fn read_ahead(&mut self, start: u64, want: usize) -> Result<(), SegmentError> {
+        let has = |coming: &mut Coming<F>| (coming.start..coming.start + coming.length).contains(&start);
+        let (position, wanted_end) = (self.position, self.position + want as u64);
+        let coming = match self.coming.take_if(has) {
+            Some(coming) if wanted_end <= coming.start + coming.length => coming,
+            // The frame behind is in what comes after it.
+            Some(coming) => {
+                let next = coming.start + coming.length;
+                self.coming = self.begin_next(next).await;
+                drop(coming);
+                self.begin(start, (position - start) as usize + want)
+            }
+            None if self.coming.is_some() => self.begin(start, (position - start) as usize + want),
+            None => self.begin(start, ((position - start) as usize + want).max(self.read_bytes)),
+        };
+        let next = coming.start + coming.length;
+        if self.coming.is_none() {
+            self.coming = self.begin_next(next).await;
+        }
+        self.end_read(coming, want).await
+    }
+
+    async fn begin_next(&mut self, start: u64) -> Option<Coming<F>> {
+        if start >= self.end {
+            return None;
+        }
+        let mut next = self.begin(start, self.read_bytes);
+        // It is under way once it was asked about.
+        poll_fn(|context| {
+            let _ = next.read.as_mut().poll(context);
+            Poll::Ready(())
+        })
+        .await;
+        Some(next)
+    }
+
+    fn begin(&self, start: u64, length: usize) -> Coming<F> {
+        let left = (self.end - start) as usize;
+        let length = length.min(left.next_multiple_of(PAGE)).next_multiple_of(PAGE);
+        let file = self.file.clone();
+        let read = async move { file.read_at(start, length).await }.boxed_local();
+        Coming {
+            start,
+            length: length as u64,
+            read: Box::pin(maybe_done(read)),
+            reservation: self.budget.as_ref().map(|budget| budget.claim(length as u64)),
+        }
+    }
+
+    async fn end_read(&mut self, mut coming: Coming<F>, want: usize) -> Result<(), SegmentError> {
+        coming.read.as_mut().await;
+        let read = coming
+            .read
+            .as_mut()
+            .take_output()
+            .expect("it ended, and is taken once");
+        let memory =
+            read.map_err(|error| SegmentError::Io(format!("{}: {error}", self.file.path().display())))?;
+        if coming.start + (memory.len() as u64) < self.position + want as u64 {
             return Err(self.damaged("the file ends inside a frame"));
         }
-        self.read_bytes = (self.read_bytes * 2).min(READ_BYTES);
-        self.chunk = Some((start, ReadMemory::new(memory, reservation)));
+        self.chunk = Some((coming.start, ReadMemory::new(memory, coming.reservation)));
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod files;
 pub(crate) mod index;
+pub(crate) mod large;
 pub(crate) mod read_ahead;
 pub(crate) mod write;
 

@@ -17,6 +17,7 @@ use crate::error::{OpenError, Stopped};
 use crate::format::checkpoint::{Checkpoint, Incarnation, ReplayStart};
 use crate::format::names;
 use crate::journal::writer;
+use crate::lock::Lock;
 use crate::log::extent;
 use crate::maintain;
 use crate::options::{JOURNAL_BYTES_MIN, JOURNAL_FILES, MEMORY_BYTES_MIN, StoreOptions};
@@ -213,6 +214,7 @@ impl<R: Runtime, D: Disk> Store<R, D> {
             cache: RefCell::new(Cache::new()),
             metadata_offset: Cell::new(checkpoint.metadata_offset),
             committed: RefCell::new(checkpoint),
+            committing: Lock::new(),
             next_log_id: Cell::new(next_log_id),
             observer,
             counters,

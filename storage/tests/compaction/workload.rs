@@ -261,7 +261,7 @@ impl Workload {
                 readers.set(readers.get() - 1);
             });
         }
-        // DeleteRecords may come in between, and the policy may change.
+        // DeleteRecords may come in between, or a round of write-back, and the policy may change.
         let change = self.random.below(6);
         let (pause, part) = (self.random.below(8_000), self.random.below(1 << 16));
         let disturb = async {
@@ -269,6 +269,11 @@ impl Workload {
             match change {
                 0 | 1 => raise_start(&self.store, &self.model, part).await,
                 2 => log.set_settings(settings(self.segment_bytes)),
+                3 | 4 => {
+                    // Write-back works on the log, and names its segments too.
+                    log.begin_epoch(log.leader_epoch() + 1).await.unwrap();
+                    self.store.checkpoint().await.unwrap();
+                }
                 _ => {}
             }
         };

@@ -281,6 +281,35 @@ pub fn set_leader_epoch(batch: &mut [u8], leader_epoch: i32) {
     batch[12..16].copy_from_slice(&leader_epoch.to_be_bytes());
 }
 
+/// Writes a changed header, and computes the CRC of what then stands after it a part at a time: of a large batch it takes long.
+pub(crate) struct Recrc {
+    at: usize,
+    crc: u32,
+}
+
+impl Recrc {
+    /// # Panics
+    /// When `batch` is shorter than a header.
+    pub(crate) fn begin(batch: &mut [u8], header: &BatchHeader) -> Self {
+        header.encode_into(batch);
+        Self {
+            at: ATTRIBUTES_AT,
+            crc: 0,
+        }
+    }
+
+    /// Goes over at most `bytes` more; the CRC, once it is written.
+    pub(crate) fn advance(&mut self, batch: &mut [u8], bytes: usize) -> Option<u32> {
+        let to = batch.len().min(self.at.saturating_add(bytes));
+        self.crc = crc32c::crc32c_append(self.crc, &batch[self.at..to]);
+        self.at = to;
+        (to == batch.len()).then(|| {
+            batch[CRC_AT..ATTRIBUTES_AT].copy_from_slice(&self.crc.to_be_bytes());
+            self.crc
+        })
+    }
+}
+
 /// Writes a changed header and the CRC of what then stands after it. Returns the CRC.
 ///
 /// # Panics

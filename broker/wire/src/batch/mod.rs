@@ -26,7 +26,7 @@ mod walk;
 pub use builder::BatchBuilder;
 pub use compression::{Codec, Compression, TopicCompression};
 pub use error::{BatchError, BatchErrorKind, RecordError};
-pub use filter::{Filter, FilterRules, Filtered, emptied};
+pub use filter::{Filter, FilterRules, Filtered, RecordHead, emptied};
 pub use header::{
     BatchHeader, HEADER_SIZE, LOG_OVERHEAD, TimestampType, check_crc, patch_and_recrc, set_base_offset,
     set_leader_epoch,

@@ -62,6 +62,11 @@ impl<R: Read> RecordStream<R> {
         shape(&mut self.record()?)
     }
 
+    /// The rest of a record's body of which `left` bytes were not passed yet.
+    pub(crate) fn body(&mut self, left: usize) -> StreamBody<'_, R> {
+        StreamBody { stream: self, left }
+    }
+
     /// The next record's length and its body.
     pub(crate) fn record(&mut self) -> Result<StreamBody<'_, R>, ScanError> {
         let length = StreamBody {
@@ -84,7 +89,7 @@ pub(crate) struct StreamBody<'s, R> {
 
 impl<R: Read> StreamBody<'_, R> {
     /// Hands the next `count` bytes on, piece by piece.
-    fn pass(
+    pub(crate) fn pass(
         &mut self,
         mut count: usize,
         mut piece: impl FnMut(&[u8]) -> io::Result<()>,
@@ -113,8 +118,13 @@ impl<R: Read> StreamBody<'_, R> {
 
     /// Collects the rest of the body in `out`, which grows with the bytes that are there, not with those claimed.
     pub(crate) fn collect_rest(&mut self, out: &mut Vec<u8>) -> Result<(), ScanError> {
+        self.collect(self.left, out)
+    }
+
+    /// The same with the next `count` bytes.
+    pub(crate) fn collect(&mut self, count: usize, out: &mut Vec<u8>) -> Result<(), ScanError> {
         out.clear();
-        self.pass(self.left, |piece| {
+        self.pass(count, |piece| {
             out.extend_from_slice(piece);
             Ok(())
         })
