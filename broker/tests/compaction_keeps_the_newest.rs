@@ -199,6 +199,91 @@ fn a_tombstone_is_seen_for_its_time_and_nothing_comes_back() {
     }
 }
 
+/// B33: delete.retention.ms taken for retention. It is of tombstones alone, whatever the policy.
+#[test]
+fn delete_retention_alone_deletes_no_data() {
+    let broker = Broker::start_set(&[
+        "log.cleaner.backoff.ms=50",
+        "log.initial.task.delay.ms=0",
+        "log.retention.check.interval.ms=50",
+    ]);
+    let of_policy_delete = |topic: &str, retention_ms: &str| {
+        let configs = [
+            ("delete.retention.ms", "0"),
+            ("segment.ms", "1000"),
+            ("retention.ms", retention_ms),
+        ];
+        Partition::create(&broker, topic, &configs)
+    };
+    let mut compacted = create(&broker, "compacted", &[("delete.retention.ms", "0")]);
+    let mut plain = of_policy_delete("plain", "-1");
+    let mut witness = of_policy_delete("witness", "1");
+    let mut now = clock();
+    for p in [&mut compacted, &mut plain, &mut witness] {
+        for (key, value) in [
+            ("a", Some("1")),
+            ("b", Some("1")),
+            ("t", Some("1")),
+            ("t", None),
+            ("a", Some("2")),
+        ] {
+            put(p, &mut now, &[(key, value)]);
+        }
+        put(p, &mut now, &[("end", Some("1"))]);
+    }
+    // Retention and the cleaner came by, the cleaner twice: the tombstone went.
+    let deadline = Instant::now() + PATIENCE;
+    while content(&mut compacted, 0).contains("t=1") {
+        assert!(Instant::now() < deadline, "the cleaner never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    put(&mut compacted, &mut now, &[("end", Some("2"))]);
+    becomes(&mut compacted, "b=1@1 a=2@4 end=1@5 end=2@6");
+    let deadline = Instant::now() + PATIENCE;
+    while witness.list_offset(7, -2).offset < 6 {
+        assert!(Instant::now() < deadline, "retention never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(content(&mut plain, 0), "a=1@0 b=1@1 t=1@2 t=-@3 a=2@4 end=1@5");
+    for p in [&mut plain, &mut compacted] {
+        assert_eq!(p.list_offset(7, -2).offset, 0);
+    }
+}
+
+/// B33: compact,delete does both.
+#[test]
+fn compact_and_delete_does_both() {
+    let broker = Broker::start_set(&[
+        "log.cleaner.backoff.ms=50",
+        "log.initial.task.delay.ms=0",
+        "log.retention.check.interval.ms=50",
+    ]);
+    let mut p = create(
+        &broker,
+        "both",
+        &[
+            ("cleanup.policy", "compact,delete"),
+            ("retention.ms", "604800000"),
+        ],
+    );
+    let mut now = clock();
+    for (key, value) in [("k", "1"), ("k", "2"), ("l", "1"), ("end", "1")] {
+        put(&mut p, &mut now, &[(key, Some(value))]);
+    }
+    becomes(&mut p, "k=2@1 l=1@2 end=1@3");
+    assert_eq!(p.list_offset(7, -2).offset, 0);
+    // Of now: it stays, and what is older goes.
+    now = now_ms();
+    put(&mut p, &mut now, &[("new", Some("1"))]);
+    set_config(&mut p.client, "both", "retention.ms", "500000");
+    let deadline = Instant::now() + PATIENCE;
+    while p.list_offset(7, -2).offset < 4 {
+        assert!(Instant::now() < deadline, "nothing was deleted");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(content(&mut p, 4), "new=1@4");
+}
+
 #[test]
 fn lags_are_honoured_and_the_policy_can_change() {
     let broker = start();
