@@ -16,6 +16,8 @@ from wire import PRODUCE, batch, create_topics, metadata, produce_body, produced
 BENCH = os.path.join(BINARIES, "strandline-bench")
 RECORD_BYTES = 1024
 PATIENCE_S = 120
+# Until a broker that has just started has filled its journal, and the disk has taken what came before.
+REST_S = 5
 OFF = ["--set", "log.cleaner.enable=false"]
 ON = ["--set", "log.cleaner.enable=true", "--set", "log.cleaner.backoff.ms=20"]
 
@@ -77,10 +79,11 @@ def speed(megabytes=1000):
 def tail(megabytes=1000, seconds=8):
     """Produce p99 to another topic of the shard, without and with the cleaner at work all the time: its map is so small that it begins anew."""
     figures = {}
-    for side, settings in (("without", OFF), ("with", [*ON, "--set", "log.cleaner.dedupe.buffer.size=1048576"])):
+    for side, settings in (("without", OFF), ("with", [*ON, "--set", "log.cleaner.dedupe.buffer.size=262144"])):
         fill(megabytes, megabytes * MIB // RECORD_BYTES)
         with Node(*settings, shards=1) as node:
             wait_for(lambda: side == "without" or node.metric("cleaner_cleanings_total") >= 1)
+            time.sleep(REST_S)
             before = node.metric("cleaner_read_bytes_total")
             run = bench(
                 "run", "--quiet", "-b", at(node), "--topic", "tail", "--partitions", "4", "--rate", "2k", "--record-size", "1KiB", "--duration",
