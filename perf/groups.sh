@@ -2,7 +2,7 @@
 # Groups: Strandline and an Apache Kafka on the same machine, turn by turn, under the same driver: the page is groups.md.
 #
 # Kafka listens at KAFKA (host:port), started by hand with group.initial.rebalance.delay.ms=0; without it only Strandline runs.
-# MEMBERS, CONNECTIONS: the sizes to measure. PROTOCOLS: classic, consumer. REPLAY=0 leaves the replay out.
+# MEMBERS, CONNECTIONS: the sizes to measure. PROTOCOLS: classic, consumer. STORM=0 and REPLAY=0 leave these out.
 . "$(dirname "$0")/lib.sh"
 . "$here/broker.sh"
 MEMBERS=${MEMBERS:-10 100 1000} CONNECTIONS=${CONNECTIONS:-1 16 128} PROTOCOLS=${PROTOCOLS:-classic consumer}
@@ -50,5 +50,7 @@ for protocol in $PROTOCOLS; do
 done
 for connections in $CONNECTIONS; do row "commits-$connections" commits_per_second; done
 cut -d' ' -f1-3 /proc/loadavg
+# What a storm of rebalances on one shard costs a producer on the other.
+[ "${STORM:-1}" = 0 ] || python3 "$here/groups/storm.py" "${address%%,*}" 100 4
 stop_broker
 [ "${REPLAY:-1}" = 0 ] || SCALE_BIN=$BIN SCALE_DATA=$DATA/replay python3 "$here/groups/replay.py"
