@@ -181,7 +181,8 @@ async fn elect(cluster: &Cluster) {
     cluster.node.client.propose(command, wait).await.unwrap();
 }
 
-fn history(seed: u64) -> u64 {
+/// What the simulation sums up to, and how many records were acknowledged.
+fn history(seed: u64) -> (u64, usize) {
     let simulation = Simulation::new(seed);
     let runtime = simulation.runtime("node");
     let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
@@ -231,7 +232,7 @@ fn history(seed: u64) -> u64 {
         all_in_sync(&cluster).await;
         check(&mut cluster, &acknowledged, seed).await;
     });
-    simulation.trace_hash()
+    (simulation.trace_hash(), total)
 }
 
 fn number(name: &str, default: u64) -> u64 {
@@ -240,10 +241,14 @@ fn number(name: &str, default: u64) -> u64 {
 
 #[test]
 fn acknowledged_records_survive_random_faults_and_a_power_cut_of_everything() {
-    let first = number("STRANDLINE_FAULT_SEED", 1);
-    for seed in first..first + number("STRANDLINE_FAULT_SEEDS", 4) {
-        history(seed);
-    }
+    let (first, seeds) = (
+        number("STRANDLINE_FAULT_SEED", 1),
+        number("STRANDLINE_FAULT_SEEDS", 4),
+    );
+    let records: usize = (first..first + seeds).map(|seed| history(seed).1).sum();
+    println!(
+        "random faults: {seeds} histories from seed {first}, {records} records acknowledged, all there on every replica"
+    );
 }
 
 #[test]

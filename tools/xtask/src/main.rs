@@ -22,7 +22,7 @@ usage: cargo xtask COMMAND
                         starts a cluster on this machine and prints its addresses; Ctrl-C stops it
   mutations [NAME]... | --slice I/N
                         applies each tools/mutations/*.patch to a copy of the tree; its test must fail
-  soak [images|kills|fuzz|mutate]... [--images N] [--kills N] [--fuzz-copies N] [--seed N] [--again]
+  soak [images|kills|fuzz|faults|mutate]... [--images N] [--kills N] [--fuzz-copies N] [--faults N] [--seed N] [--again]
                         the long suites, a line each, and a closing line with their counts; what passed on this
                         commit is not run again";
 

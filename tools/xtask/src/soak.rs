@@ -39,6 +39,7 @@ struct Options {
     seed: u64,
     kills: u64,
     fuzz_copies: u64,
+    faults: u64,
     again: bool,
     parts: Vec<String>,
 }
@@ -50,6 +51,7 @@ impl Options {
             seed: 1,
             kills: 100,
             fuzz_copies: 20_000,
+            faults: 1_000,
             again: false,
             parts: Vec::new(),
         };
@@ -64,6 +66,7 @@ impl Options {
                 "--seed" => options.seed = number()?,
                 "--kills" => options.kills = number()?,
                 "--fuzz-copies" => options.fuzz_copies = number()?,
+                "--faults" => options.faults = number()?,
                 "--again" => options.again = true,
                 option if option.starts_with('-') => return Err(format!("unknown option {option}")),
                 part => options.parts.push(part.to_owned()),
@@ -82,6 +85,7 @@ impl Options {
             seed,
             kills,
             fuzz_copies,
+            faults,
             ..
         } = self;
         let part = |name, mark, line| Part {
@@ -129,6 +133,14 @@ impl Options {
                 format!(
                     "STRANDLINE_FUZZ_COPIES={fuzz_copies} STRANDLINE_FUZZ_SEED={seed} cargo test --release \
                      -p strandline-wire --test fuzz_replay -- --nocapture"
+                ),
+            ),
+            part(
+                "faults",
+                "random faults:",
+                format!(
+                    "STRANDLINE_FAULT_SEEDS={faults} STRANDLINE_FAULT_SEED={seed} cargo test --release -p strandline \
+                     --test follower_shards_survive_random_faults acknowledged -- --nocapture"
                 ),
             ),
             // A hundred thousand groups of an offset each; half of the memory is what groups may take.
