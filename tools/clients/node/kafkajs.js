@@ -183,7 +183,9 @@ async function commit() {
   } catch (error) {
     // What is not tried again it wraps.
     const type = error.type ?? error.cause?.type;
-    if (!isBroken(error) && !['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'].includes(type)) throw error;
+    // After a crash it pauses before it starts again, and is no consumer meanwhile.
+    const isPaused = error.message.includes('consumer#run must be called first');
+    if (!isPaused && !isBroken(error) && !['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'].includes(type)) throw error;
     return ['retry'];
   }
   return [];

@@ -14,7 +14,7 @@ const LIFE_TIMEOUT: Duration = Duration::from_secs(60);
 const LOG_TAIL_BYTES: usize = 4000;
 
 /// What most suites want of a broker.
-const USUAL: [&str; 5] = [
+pub(crate) const USUAL: [&str; 5] = [
     // Some suites look for records of the year 2023 by their times: retention would delete them meanwhile.
     "log.initial.task.delay.ms=86400000",
     // Sessions of the consumer protocol are the broker's to say: short enough for a test that kills a member.
@@ -34,6 +34,8 @@ pub(crate) struct Broker {
     log: PathBuf,
     addresses: Vec<String>,
     http: String,
+    /// The `ready:` line of a process that was just started.
+    ready: Option<Receiver<String>>,
 }
 
 impl Broker {
@@ -50,12 +52,19 @@ impl Broker {
         shards: usize,
         settings: &[&str],
     ) -> Result<Self, String> {
+        let mut broker = Self::prepare(program, scratch, settings)?;
+        broker.launch("0", shards)?;
+        Ok(broker)
+    }
+
+    /// One that is to be started.
+    pub(crate) fn prepare(program: &Path, scratch: &Path, settings: &[&str]) -> Result<Self, String> {
         let folder = tempfile::Builder::new()
             .prefix("node-")
             .tempdir_in(scratch)
             .map_err(|error| error.to_string())?;
         let log = folder.path().join("log");
-        let mut broker = Self {
+        Ok(Self {
             program: program.to_owned(),
             settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
             child: None,
@@ -64,12 +73,17 @@ impl Broker {
             log,
             addresses: Vec::new(),
             http: String::new(),
-        };
-        broker.launch("0", shards)?;
-        Ok(broker)
+            ready: None,
+        })
     }
 
     fn launch(&mut self, port: &str, shards: usize) -> Result<(), String> {
+        self.spawn(port, shards)?;
+        self.wait_until_ready(shards)
+    }
+
+    /// Starts the process: a node of several is ready only once others run.
+    pub(crate) fn spawn(&mut self, port: &str, shards: usize) -> Result<(), String> {
         let stderr = File::options().create(true).append(true).open(&self.log);
         let stderr = stderr.map_err(|error| error.to_string())?;
         let mut child = Command::new(&self.program)
@@ -93,9 +107,15 @@ impl Broker {
             .stderr(stderr)
             .spawn()
             .map_err(|error| format!("cannot start {}: {error}", self.program.display()))?;
-        let ready = child.stdout.take().map(ready_line);
+        self.ready = child.stdout.take().map(ready_line);
         self.process_id = child.id();
         self.child = Some(child);
+        Ok(())
+    }
+
+    /// Waits for the `ready:` line of the process that was started.
+    pub(crate) fn wait_until_ready(&mut self, shards: usize) -> Result<(), String> {
+        let ready = self.ready.take();
         let line = ready.and_then(|ready| ready.recv_timeout(LIFE_TIMEOUT).ok());
         let Some(line) = line else {
             return Err(format!("the broker did not become ready\n{}", self.log_tail()));
@@ -110,15 +130,31 @@ impl Broker {
 
     /// kill -9, and another start at the same address; for a node of one shard, whose ports need not be in a row.
     pub(crate) fn die_and_return(&mut self) -> Result<(), String> {
-        let port = match self.addresses.as_slice() {
-            [address] => address.rsplit(':').next().unwrap_or_default().to_owned(),
-            _ => return Err("only a node of one shard returns to its address".to_owned()),
-        };
+        self.die()?;
+        self.come_back()
+    }
+
+    /// kill -9.
+    pub(crate) fn die(&mut self) -> Result<(), String> {
         if let Some(mut child) = self.child.take() {
             child.kill().map_err(|error| error.to_string())?;
             child.wait().map_err(|error| error.to_string())?;
         }
+        Ok(())
+    }
+
+    /// Another start at the same address, of a node of one shard.
+    pub(crate) fn come_back(&mut self) -> Result<(), String> {
+        let port = match self.addresses.as_slice() {
+            [address] => address.rsplit(':').next().unwrap_or_default().to_owned(),
+            _ => return Err("only a node of one shard returns to its address".to_owned()),
+        };
         self.launch(&port, 1)
+    }
+
+    /// Whether it was started and neither stopped nor killed.
+    pub(crate) fn runs(&self) -> bool {
+        self.child.is_some()
     }
 
     /// The addresses of its shards, `host:port`, as a bootstrap list.

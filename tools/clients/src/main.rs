@@ -6,6 +6,7 @@
 
 mod broker;
 mod client;
+mod cluster;
 mod kcat;
 mod native;
 mod native_member;
@@ -106,6 +107,8 @@ enum Suite {
     Retention,
     /// Compacted topics.
     Compaction,
+    /// Three nodes that die one after the other.
+    Replicas,
 }
 
 fn main() -> ExitCode {
@@ -272,5 +275,8 @@ fn own_suites(arguments: &Arguments, report: &mut Report, tools: &Tools, scratch
     }
     if wanted(arguments, Suite::Compaction) {
         suites::compaction::run(report, tools, &arguments.broker, &arguments.strandctl, scratch);
+    }
+    if wanted(arguments, Suite::Replicas) {
+        suites::replicas::run(report, tools, &arguments.broker, scratch);
     }
 }

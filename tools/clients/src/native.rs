@@ -4,7 +4,7 @@ use crate::client::{Check, Client, Consume, Produce};
 use crate::record::Record;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, DeliveryResult, Header, Headers, Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
@@ -224,6 +224,7 @@ impl Client for Native {
         while records.len() < what.count && Instant::now() < deadline {
             match consumer.poll(Duration::from_secs(1)) {
                 Some(Ok(message)) => records.push(record(&message)),
+                Some(Err(error)) if is_passing(&error) => {}
                 Some(Err(error)) => return Err(text(error)),
                 None => {}
             }
@@ -234,6 +235,16 @@ impl Client for Native {
     fn admin(&mut self, _topic: &str) -> Option<Result<Vec<Check>, String>> {
         None
     }
+}
+
+/// Whether a broker is away: the library tells it among the records, and goes on.
+pub(crate) fn is_passing(error: &KafkaError) -> bool {
+    matches!(
+        error,
+        KafkaError::MessageConsumption(
+            RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown
+        )
+    )
 }
 
 fn text(error: KafkaError) -> String {

@@ -10,6 +10,8 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 
+use crate::native::is_passing;
+
 /// Serves requests until the end of stdin.
 pub(crate) fn serve() -> Result<(), String> {
     let mut member: Option<BaseConsumer> = None;
@@ -124,10 +126,7 @@ fn poll(member: &BaseConsumer, span: Duration) -> Result<Vec<String>, String> {
         };
         match member.poll(left) {
             Some(Ok(message)) => came.push(format!("{} {}", message.partition(), message.offset())),
-            // The broker is away; the library tells it among the records, and goes on.
-            Some(Err(KafkaError::MessageConsumption(
-                RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown,
-            ))) => {
+            Some(Err(error)) if is_passing(&error) => {
                 if Instant::now() >= end {
                     return Ok(came);
                 }

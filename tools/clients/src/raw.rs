@@ -161,7 +161,8 @@ impl Raw {
         let wanted = CreatableTopic::default()
             .with_name(topic_name(topic))
             .with_num_partitions(partitions)
-            .with_replication_factor(1)
+            // As many as the broker says.
+            .with_replication_factor(-1)
             .with_configs(configs.iter().map(config).collect());
         let answer = self.call(
             5,

@@ -24,8 +24,8 @@ const JAVA_4: &str = "kafka-clients-4.4.0";
 const CONFLUENT: &str = "confluent-kafka";
 
 /// How a group shares, and the libraries of its members, in the order in which they join. kafkajs names its assignor otherwise
-/// than all others, and is by itself. The `rdkafka` crate rebalances only in its polls, and its commit may wait for a cooperative
-/// rebalance for ever, with an Apache Kafka too: the same librdkafka is here by confluent-kafka.
+/// than all others, and is by itself. A cooperative member of the `rdkafka` crate once did not answer for 180 s, beside an
+/// Apache Kafka; why is not known. The same librdkafka is here by confluent-kafka.
 const KINDS: [(&str, &str, [&str; 10]); 4] = [
     (
         "eager",

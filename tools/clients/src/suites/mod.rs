@@ -19,6 +19,7 @@ pub(crate) mod library;
 pub(crate) mod load;
 pub(crate) mod matrix;
 pub(crate) mod partitioner;
+pub(crate) mod replicas;
 pub(crate) mod retention;
 pub(crate) mod shards;
 pub(crate) mod streams;
