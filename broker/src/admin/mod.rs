@@ -4,6 +4,7 @@
 //! request decides without I/O is in plain functions over the image, so that tests need no node.
 
 pub mod alter_configs;
+pub mod alter_partition_reassignments;
 pub mod context;
 pub mod create_partitions;
 pub mod create_topics;
@@ -12,13 +13,16 @@ pub mod describe_cluster;
 pub mod describe_configs;
 pub mod describe_quorum;
 pub mod describe_topic_partitions;
+pub mod elect_leaders;
 mod entries;
 pub mod find_coordinator;
 pub mod incremental_alter_configs;
 pub mod list_config_resources;
+pub mod list_partition_reassignments;
 pub mod metadata;
 mod new_topics;
 mod operations;
+mod partitions;
 mod raft_voters;
 mod resource;
 #[cfg(test)]

@@ -149,6 +149,44 @@ pub(super) async fn serve<R: Runtime, D: Disk>(
                 |a: &m::UnregisterBrokerResponse| vec![a.error_code]
             )
         }
+        ApiKey::ElectLeaders => {
+            handle!(
+                request,
+                context,
+                body,
+                elect_leaders,
+                |a: &m::ElectLeadersResponse| a
+                    .replica_election_results
+                    .iter()
+                    .flat_map(|topic| &topic.partition_result)
+                    .map(|partition| partition.error_code)
+                    .chain((a.error_code != 0).then_some(a.error_code))
+                    .collect()
+            )
+        }
+        ApiKey::AlterPartitionReassignments => {
+            handle!(
+                request,
+                context,
+                body,
+                alter_partition_reassignments,
+                |a: &m::AlterPartitionReassignmentsResponse| a
+                    .responses
+                    .iter()
+                    .flat_map(|topic| &topic.partitions)
+                    .map(|partition| partition.error_code)
+                    .collect()
+            )
+        }
+        ApiKey::ListPartitionReassignments => {
+            handle!(
+                request,
+                context,
+                body,
+                list_partition_reassignments,
+                |a: &m::ListPartitionReassignmentsResponse| vec![a.error_code]
+            )
+        }
         ApiKey::AddRaftVoter => {
             handle!(
                 request,

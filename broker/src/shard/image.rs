@@ -330,19 +330,30 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
         }
     }
 
-    /// Deletes the logs of topics whose deletion was committed while this shard was down, or died before it had noted it.
+    /// Deletes the logs of topics whose deletion was committed while this shard was down, or died before it had noted it, and those of
+    /// replicas that a move dropped meanwhile.
     fn finish_deletions(&self, image: &ClusterImage) {
         let deleted: HashSet<Uuid> = image.deleted_topics().collect();
         for log in self.shard.store.logs() {
             let id = log.id();
-            if !deleted.contains(&id.topic_id) || image.topic(id.topic_id).is_some() {
-                continue;
-            }
-            tracing::info!(partition = %id, "the log's topic was deleted while this shard did not run: deleted now");
+            let why = match image.topic(id.topic_id) {
+                None if deleted.contains(&id.topic_id) => "its topic was deleted",
+                Some(_) if self.was_dropped(image, id) => "a move dropped the replica",
+                _ => continue,
+            };
+            tracing::info!(partition = %id, "while this shard did not run, {why}: the log is deleted now");
             if let Err(error) = self.shard.store.delete_log(id) {
                 tracing::error!(partition = %id, %error, "cannot delete the log");
             }
         }
+    }
+
+    /// Whether others have the replica by metadata that is no older than what this shard went by when it had the log: an older one, from
+    /// a backup for example, may not know of the replica yet.
+    fn was_dropped(&self, image: &ClusterImage, id: TopicPartitionId) -> bool {
+        let is_newer = image.offset().0 >= self.recovered.metadata_offset && !self.recovered.rot;
+        let assigned = image.partition(id.topic_id, id.partition);
+        is_newer && assigned.is_some_and(|assigned| !assigned.replicas.contains(&self.shard.broker_id))
     }
 
     /// Logs that the metadata does not know, and does not remember as deleted, are kept out of the way, never deleted.

@@ -103,10 +103,10 @@ api_table! {
     ExpireDelegationToken = 40, flexible from 2, serves [nothing];
     DescribeDelegationToken = 41, flexible from 2, serves [nothing];
     DeleteGroups = 42, flexible from 2, serves [0..=2];
-    ElectLeaders = 43, flexible from 2, serves [nothing];
+    ElectLeaders = 43, flexible from 2, serves [0..=2];
     IncrementalAlterConfigs = 44, flexible from 1, serves [0..=1];
-    AlterPartitionReassignments = 45, flexible from 0, serves [nothing];
-    ListPartitionReassignments = 46, flexible from 0, serves [nothing];
+    AlterPartitionReassignments = 45, flexible from 0, serves [0..=1];
+    ListPartitionReassignments = 46, flexible from 0, serves [0..=0];
     OffsetDelete = 47, flexible from NEVER, serves [0..=0];
     DescribeClientQuotas = 48, flexible from 1, serves [nothing];
     AlterClientQuotas = 49, flexible from 1, serves [nothing];

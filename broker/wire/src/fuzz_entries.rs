@@ -116,6 +116,9 @@ decode_any! {
     DescribeCluster: DescribeClusterRequest, DescribeClusterResponse;
     DescribeQuorum: DescribeQuorumRequest, DescribeQuorumResponse;
     UnregisterBroker: UnregisterBrokerRequest, UnregisterBrokerResponse;
+    ElectLeaders: ElectLeadersRequest, ElectLeadersResponse;
+    AlterPartitionReassignments: AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse;
+    ListPartitionReassignments: ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
     AddRaftVoter: AddRaftVoterRequest, AddRaftVoterResponse;
     RemoveRaftVoter: RemoveRaftVoterRequest, RemoveRaftVoterResponse;
     ListConfigResources: ListConfigResourcesRequest, ListConfigResourcesResponse;

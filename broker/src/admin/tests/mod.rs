@@ -1,6 +1,7 @@
 //! The admin handlers over a quorum in memory: apply is the real one, only its log is left out.
 
 mod configs;
+mod moves;
 mod reads;
 mod topics;
 

@@ -9,6 +9,8 @@
 mod admin_responses;
 mod group_requests;
 mod group_responses;
+mod move_requests;
+mod move_responses;
 mod quorum_requests;
 mod quorum_responses;
 mod requests;

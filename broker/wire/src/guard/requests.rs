@@ -7,7 +7,7 @@ use super::schema::{
     INT8, INT32, STRING, Schema, array_of, bytes, int8, int16, int32, int64, nullable_structure, string,
     structure, uuid,
 };
-use super::{group_requests, quorum_requests};
+use super::{group_requests, move_requests, quorum_requests};
 use crate::ApiKey;
 
 /// The schema of an API's request, `None` for an API that is not served here.
@@ -32,7 +32,11 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::DescribeCluster => &DESCRIBE_CLUSTER,
         ApiKey::ListConfigResources => &LIST_CONFIG_RESOURCES,
         ApiKey::DescribeTopicPartitions => &DESCRIBE_TOPIC_PARTITIONS,
-        _ => return group_requests::schema(api).or_else(|| quorum_requests::schema(api)),
+        _ => {
+            return group_requests::schema(api)
+                .or_else(|| quorum_requests::schema(api))
+                .or_else(|| move_requests::schema(api));
+        }
     })
 }
 

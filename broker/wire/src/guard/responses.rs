@@ -6,7 +6,7 @@ use kafka_protocol::messages;
 use super::schema::{
     INT32, Schema, array_of, bytes, int8, int16, int32, int64, nullable_structure, string, structure, uuid,
 };
-use super::{admin_responses, quorum_responses};
+use super::{admin_responses, move_responses, quorum_responses};
 use crate::ApiKey;
 
 /// The schema of an API's response, `None` for an API that is not served here.
@@ -22,7 +22,11 @@ pub(super) fn schema(api: ApiKey) -> Option<&'static Schema> {
         ApiKey::OffsetForLeaderEpoch => &OFFSET_FOR_LEADER_EPOCH,
         ApiKey::DescribeCluster => &DESCRIBE_CLUSTER,
         ApiKey::DescribeTopicPartitions => &DESCRIBE_TOPIC_PARTITIONS,
-        _ => return admin_responses::schema(api).or_else(|| quorum_responses::schema(api)),
+        _ => {
+            return admin_responses::schema(api)
+                .or_else(|| quorum_responses::schema(api))
+                .or_else(|| move_responses::schema(api));
+        }
     })
 }
 

@@ -162,6 +162,9 @@ for_each_api! {
     DescribeCluster: DescribeClusterRequest, DescribeClusterResponse;
     DescribeQuorum: DescribeQuorumRequest, DescribeQuorumResponse;
     UnregisterBroker: UnregisterBrokerRequest, UnregisterBrokerResponse;
+    ElectLeaders: ElectLeadersRequest, ElectLeadersResponse;
+    AlterPartitionReassignments: AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse;
+    ListPartitionReassignments: ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
     AddRaftVoter: AddRaftVoterRequest, AddRaftVoterResponse;
     RemoveRaftVoter: RemoveRaftVoterRequest, RemoveRaftVoterResponse;
     ListConfigResources: ListConfigResourcesRequest, ListConfigResourcesResponse;

@@ -96,7 +96,7 @@ const NOT_SERVED: &[(&[i16], &str)] = &[
         &[17, 36, 29, 30, 31, 38, 39, 40, 41, 50, 51],
         "authentication and authorization",
     ),
-    (&[34, 43, 45, 46, 57], "the cluster: replication"),
+    (&[34, 57], "the cluster: replication"),
     (&[48, 49], "client quotas"),
     (&[76, 77, 78, 79, 90, 91, 92], "share groups"),
     (&[88, 89], "streams groups"),

@@ -3,8 +3,18 @@
 use super::super::command::{Election, PartitionReference};
 use super::super::error::ApplyError;
 use super::super::ids::BrokerId;
-use super::super::image::ClusterImage;
+use super::super::image::{ClusterImage, Partition};
 use super::partition_change::{Change, Policy, Wanted};
+
+impl Election {
+    /// Whether the partition has another leader than the one asked for.
+    pub fn is_needed(self, partition: &Partition) -> bool {
+        match self {
+            Self::Preferred => partition.replicas.first() != Some(&partition.leader),
+            Self::Unclean => partition.leader == BrokerId::NONE,
+        }
+    }
+}
 
 impl ClusterImage {
     pub(super) fn elect_leaders(
@@ -21,11 +31,7 @@ impl ClusterImage {
     fn elect_leader(&mut self, election: Election, reference: PartitionReference) -> Result<(), ApplyError> {
         let (topic, partition) = self.find(reference)?;
         let preferred = partition.replicas.first().copied().unwrap_or(BrokerId::NONE);
-        let needed = match election {
-            Election::Preferred => partition.leader != preferred,
-            Election::Unclean => partition.leader == BrokerId::NONE,
-        };
-        if !needed {
+        if !election.is_needed(partition) {
             return Err(ApplyError::ElectionNotNeeded);
         }
         let change = Change {

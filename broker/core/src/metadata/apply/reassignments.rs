@@ -67,7 +67,9 @@ impl ClusterImage {
         if let Some(unknown) = target.iter().find(|broker| !self.brokers.contains_key(broker)) {
             return invalid(format!("broker {unknown} is not registered"));
         }
-        let factor = originals(partition).count();
+        // Under way, it is the number that the partition is headed for (KIP-860).
+        let stays = |replica: &&BrokerId| !partition.removing.contains(replica);
+        let factor = partition.replicas.iter().filter(stays).count();
         if !allow_factor_change && target.len() != factor {
             return Err(ApplyError::InvalidReplicationFactor(format!(
                 "the partition has {factor} replicas, the new list {}",
