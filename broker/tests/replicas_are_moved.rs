@@ -37,17 +37,24 @@ const ELECTION_NOT_NEEDED: i16 = 84;
 const NO_REASSIGNMENT_IN_PROGRESS: i16 = 85;
 
 fn with_four_shards<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Cluster) -> F + 'static) {
+    with_four_shards_of(seed, &[], test);
+}
+
+fn with_four_shards_of<F: Future<Output = ()>>(
+    seed: u64,
+    more: &[(&str, &str)],
+    test: impl FnOnce(Cluster) -> F + 'static,
+) {
     let simulation = Simulation::new(seed);
     let runtime = simulation.runtime("node");
     let disk = SimDisk::new(runtime.clone(), SimDiskOptions::default());
-    let config = simulated::config_of(
-        SHARDS,
-        &[
-            ("listeners", "PLAINTEXT://0.0.0.0:9092"),
-            ("strandline.memory.bytes", "268435456"),
-            ("replica.lag.time.max.ms", "2000"),
-        ],
-    );
+    let mut settings = vec![
+        ("listeners", "PLAINTEXT://0.0.0.0:9092"),
+        ("strandline.memory.bytes", "268435456"),
+        ("replica.lag.time.max.ms", "2000"),
+    ];
+    settings.extend(more);
+    let config = simulated::config_of(SHARDS, &settings);
     simulation.run_until(async move {
         let cluster = cluster_on(&runtime, &disk, config).await;
         test(cluster).await;
@@ -341,6 +348,31 @@ fn the_preferred_leader_leads_again_after_its_restart() {
         cluster.produce(TOPIC, "v2").await;
         assert_eq!(cluster.values(TOPIC).await, ["v0", "v1", "v2"]);
     });
+}
+
+#[test]
+fn leaderships_go_back_by_themselves_unless_that_is_turned_off() {
+    for enabled in ["true", "false"] {
+        let settings = [
+            ("auto.leader.rebalance.enable", enabled),
+            ("leader.imbalance.check.interval.seconds", "20"),
+        ];
+        with_four_shards_of(7, &settings, move |mut cluster| async move {
+            cluster.create(TOPIC, 2, &[]).await;
+            let preferred = cluster.partition(TOPIC, 0).leader;
+            cluster.produce(TOPIC, "v0").await;
+            cluster.kill(preferred);
+            cluster.until_leader_is_not(TOPIC, preferred).await;
+            cluster.produce(TOPIC, "v1").await;
+            cluster.start(preferred).await;
+            cluster.until_isr(TOPIC, 2).await;
+            // More than two intervals of virtual time.
+            cluster.runtime.sleep(Duration::from_secs(50)).await;
+            assert_eq!(cluster.leader(TOPIC) == preferred, enabled == "true");
+            cluster.produce(TOPIC, "v2").await;
+            assert_eq!(cluster.values(TOPIC).await, ["v0", "v1", "v2"]);
+        });
+    }
 }
 
 #[test]

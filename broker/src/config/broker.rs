@@ -153,6 +153,15 @@ impl BrokerConfig {
         self.milliseconds("controller.quorum.election.timeout.ms")
     }
 
+    /// `leader.imbalance.check.interval.seconds`, if `auto.leader.rebalance.enable` is on.
+    pub fn leader_balance_interval(&self) -> Option<Duration> {
+        let none = ConfigMap::new();
+        let layers = Layers::of_broker(&self.static_config, &none, &none);
+        layers
+            .flag("auto.leader.rebalance.enable")
+            .then(|| Duration::from_secs(layers.number("leader.imbalance.check.interval.seconds")))
+    }
+
     fn milliseconds(&self, key: &str) -> Duration {
         let none = ConfigMap::new();
         Duration::from_millis(Layers::of_broker(&self.static_config, &none, &none).number(key))

@@ -15,7 +15,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use strandline_core::metadata::{
-    Answer, BrokerEpoch, BrokerId, Command, MetadataOffset, NodeId, NodeRegistration, ShardRegistration,
+    Answer, Balance, BrokerEpoch, BrokerId, Command, MetadataOffset, NodeId, NodeRegistration,
+    ShardRegistration,
 };
 use strandline_core::sessions::Sessions;
 use strandline_runtime::{Monotonic, Runtime};
@@ -76,6 +77,8 @@ pub struct Control<R, Q> {
     pub heartbeat_interval: Duration,
     /// `broker.session.timeout.ms`.
     pub session_timeout: Duration,
+    /// How often a node that is alone looks at the balance of leaderships, if it does.
+    pub leader_balance_interval: Option<Duration>,
 }
 
 enum Phase {
@@ -115,6 +118,8 @@ struct State<R, Q> {
     /// Who watches over the shards of a node that is alone.
     sessions: Option<Sessions>,
     session_timeout: Duration,
+    /// Who gives leaderships back on a node that is alone.
+    balance: Balance,
     heartbeat_interval: Duration,
     failure: Option<NodeFailure>,
 }
@@ -163,6 +168,7 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
             beats: (!alone).then(beats),
             sessions: None,
             session_timeout: self.session_timeout,
+            balance: Balance::new(self.leader_balance_interval, beat::millis(self.runtime.now())),
             heartbeat_interval: self.heartbeat_interval,
             published: self.quorum.image().offset(),
             runtime: self.runtime,

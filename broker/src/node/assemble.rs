@@ -106,6 +106,7 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
     let (ready_sender, ready) = oneshot::channel();
     let heartbeat_interval = config.heartbeat_interval();
     let session_timeout = config.session_timeout();
+    let leader_balance_interval = config.leader_balance_interval();
     let control = Control {
         runtime,
         quorum,
@@ -119,6 +120,7 @@ pub async fn assemble<R: Runtime, Q: Quorum>(
         images: images.clone(),
         heartbeat_interval,
         session_timeout,
+        leader_balance_interval,
     };
     Ok(Assembly {
         shards: contexts,

@@ -124,6 +124,7 @@ pub(super) async fn join(
         cluster_id: directories.cluster_id(),
         election_timeout: config.election_timeout(),
         session_timeout: config.session_timeout(),
+        leader_balance_interval: config.leader_balance_interval(),
         snapshot_entries: SNAPSHOT_ENTRIES,
     };
     let resolve = Rc::new(hosts::in_background());

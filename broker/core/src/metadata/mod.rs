@@ -12,6 +12,7 @@ mod ids;
 mod image;
 mod snapshot;
 
+pub use balance::Balance;
 pub use command::{
     Answer, BlockOfProducerIds, Command, ConfigAnswer, ConfigChange, ConfigOperation, ConfigResource,
     CreatedTopic, Election, Endpoint, IsrChange, LinkAddress, NewPartitions, NewTopic, NodeRegistration,

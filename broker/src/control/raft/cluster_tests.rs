@@ -116,6 +116,7 @@ impl World {
             cluster_id: Uuid::from_u128(node as u128),
             election_timeout: Duration::from_secs(1),
             session_timeout: SESSION,
+            leader_balance_interval: None,
             // Few, so that a node that was away is sent snapshots.
             snapshot_entries: 20,
         };

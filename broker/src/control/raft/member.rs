@@ -9,7 +9,7 @@ use std::time::Duration;
 use openraft::error::{ClientWriteError, RaftError};
 use openraft::{AsyncRuntime, Raft, Snapshot};
 use strandline_core::metadata::{
-    ClusterImage, Command, ConfigChange, ConfigOperation, ConfigResource, MetadataVersion, NodeId,
+    Balance, ClusterImage, Command, ConfigChange, ConfigOperation, ConfigResource, MetadataVersion, NodeId,
 };
 use strandline_core::sessions::{SessionEvent, Sessions};
 use strandline_runtime::{Queue, Runtime};
@@ -59,6 +59,8 @@ pub struct MemberOptions {
     pub election_timeout: Duration,
     /// `broker.session.timeout.ms`.
     pub session_timeout: Duration,
+    /// How often the quorum's leader looks at the balance of leaderships, if it does.
+    pub leader_balance_interval: Option<Duration>,
     /// Entries between two snapshots.
     pub snapshot_entries: u64,
 }
@@ -257,7 +259,11 @@ impl<R: Runtime> Member<R> {
     pub(super) fn step(&self, event: &SessionEvent) {
         let image = self.images.borrow().clone();
         let now_ms = milliseconds(&self.calls.runtime);
-        let commands = self.sessions.borrow_mut().step(event, &image, now_ms);
+        self.spawn_commit(self.sessions.borrow_mut().step(event, &image, now_ms));
+    }
+
+    /// Has the leader commit what nobody waits for.
+    fn spawn_commit(&self, commands: Vec<Command>) {
         if !commands.is_empty() {
             let raft = self.raft.clone();
             self.spawn(async move {
@@ -271,6 +277,8 @@ impl<R: Runtime> Member<R> {
     /// A leader gives the cluster its id if it has none, and watches over the sessions.
     async fn lead(self: Rc<Self>) {
         let mut led = false;
+        let interval = self.options.leader_balance_interval;
+        let mut balance = Balance::new(interval, milliseconds(&self.calls.runtime));
         loop {
             if self.raft.metrics().borrow().running_state.is_err() {
                 return;
@@ -278,6 +286,7 @@ impl<R: Runtime> Member<R> {
             let leads = self.leads();
             if leads && !led {
                 self.step(&SessionEvent::Elected);
+                balance.begin(milliseconds(&self.calls.runtime));
                 if self.images.borrow().cluster_id().is_none() {
                     let cluster_id = self.options.cluster_id;
                     // A cluster that begins has no older nodes to wait for.
@@ -297,6 +306,9 @@ impl<R: Runtime> Member<R> {
                 }
             } else if leads {
                 self.step(&SessionEvent::Tick);
+                let image = self.images.borrow().clone();
+                let elections = balance.turn(&image, milliseconds(&self.calls.runtime));
+                self.spawn_commit(elections.into_iter().collect());
             } else {
                 led = false;
             }

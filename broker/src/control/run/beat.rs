@@ -47,12 +47,14 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
         }
         let event = heartbeat.map_or(SessionEvent::Tick, |(shards, _)| SessionEvent::Heartbeat(shards));
         let commands = sessions.step(&event, &self.quorum.image(), millis(now));
+        let elections = self.balance.turn(&self.quorum.image(), millis(now));
+        let commands: Vec<_> = commands.into_iter().chain(elections).collect();
         if !commands.is_empty() {
             self.own.push_back((Purpose::Watch, commands));
         }
     }
 }
 
-fn millis(now: Monotonic) -> i64 {
+pub(super) fn millis(now: Monotonic) -> i64 {
     now.since(Monotonic(0)).as_millis() as i64
 }

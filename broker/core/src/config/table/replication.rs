@@ -5,7 +5,6 @@ use super::super::key::{Effect, Key, Kind};
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
-const BALANCE: Effect = Effect::Without("leaders do not move back by themselves yet");
 const PUSHED: Effect = Effect::Without("followers fetch nothing: leaders push, see docs/replication.md");
 const DYNAMIC: Effect =
     Effect::Partly("the quorum goes by a topic's value and the cluster's dynamic one, not by a node's file");
@@ -30,7 +29,6 @@ pub(super) const KEYS: &[Key] = &[
     .effect(QUOTAS)
     .doc("Length of one sample of the quota on moves between directories."),
     Key::broker("auto.leader.rebalance.enable", Kind::Boolean, Some("true"))
-        .effect(BALANCE)
         .doc("Whether leadership is moved back to the preferred replicas by itself."),
     Key::broker("background.threads", Kind::Int, Some("10"))
         .cluster_wide()
@@ -46,7 +44,6 @@ pub(super) const KEYS: &[Key] = &[
         .doc("Classes that report metrics."),
     Key::broker("leader.imbalance.check.interval.seconds", Kind::Long, Some("300"))
         .at_least(1)
-        .effect(BALANCE)
         .doc("How often the balance of leaderships is looked at."),
     Key::broker("metric.reporters", Kind::List, Some(""))
         .cluster_wide()

@@ -1,6 +1,7 @@
 mod property;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -8,7 +9,7 @@ use super::super::command::*;
 use super::super::ids::*;
 use super::super::image::Partition;
 use super::super::snapshot::Snapshot;
-use super::super::{Answer, ApplyError, ClusterImage};
+use super::super::{Answer, ApplyError, Balance, ClusterImage};
 use crate::replica::AlteredPartition;
 
 const T: Uuid = Uuid::from_u128(5);
@@ -588,9 +589,21 @@ fn the_preferred_leader_comes_back_when_it_is_in_sync() {
     alter(&mut image, 2000, &[1000, 2000, 3000]).unwrap();
     assert_eq!(image.imbalanced_partitions(10), [P]);
     assert_eq!(image.imbalanced_partitions(0), []);
-    elect(&mut image, Election::Preferred).unwrap();
+    assert_eq!(Balance::new(None, 0).turn(&image, i64::MAX - 1), None);
+    let mut balance = Balance::new(Some(Duration::from_millis(300)), 1000);
+    assert_eq!(balance.turn(&image, 1299), None);
+    let command = balance.turn(&image, 1300).unwrap();
+    assert_eq!(balance.turn(&image, 1301), None, "an interval between two looks");
+    balance.begin(1500);
+    assert_eq!(
+        balance.turn(&image, 1799),
+        None,
+        "and after an election of the quorum's leader"
+    );
+    assert_eq!(image.apply(&command), Answer::LeadersElected(vec![Ok(())]));
     assert_eq!(state(&image).0, 1000);
     assert_eq!(image.imbalanced_partitions(10), []);
+    assert_eq!(balance.turn(&image, 1800), None);
 }
 
 #[test]
