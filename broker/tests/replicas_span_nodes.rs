@@ -4,14 +4,18 @@
 
 mod support;
 
+use kafka_protocol::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
 use kafka_protocol::messages::describe_quorum_request::{PartitionData, TopicData};
 use kafka_protocol::messages::{
-    AddRaftVoterRequest, DescribeQuorumRequest, RemoveRaftVoterRequest, UnregisterBrokerRequest,
+    AddRaftVoterRequest, AlterPartitionReassignmentsRequest, BrokerId, DescribeQuorumRequest,
+    ListPartitionReassignmentsRequest, RemoveRaftVoterRequest, UnregisterBrokerRequest,
     describe_quorum_response,
 };
 use support::nodes::{
-    Acknowledged, append, assert_kept, brokers, cluster, cluster_with, create_replicated, node_of, partition,
-    read, seen, until,
+    Acknowledged, REPLICATED, append, assert_kept, brokers, cluster, cluster_with, create_replicated,
+    node_of, partition, read, seen, until,
 };
 use support::topic::{PRODUCE_VERSION, name};
 use support::{Batch, Broker};
@@ -184,5 +188,74 @@ fn a_dead_process_is_known_by_its_ports() {
     known_dead(&nodes, leader);
     until("another one leads", || seen(&nodes).0 >= 0);
     append(&nodes, "without the leader", &mut acknowledged);
+    assert_kept(&nodes, &acknowledged);
+}
+
+fn reassign(node: &Broker, replicas: &[i32]) {
+    let replicas = replicas.iter().copied().map(BrokerId).collect();
+    let partition = ReassignablePartition::default().with_replicas(Some(replicas));
+    let topic = ReassignableTopic::default()
+        .with_name(name(REPLICATED))
+        .with_partitions(vec![partition]);
+    let request = AlterPartitionReassignmentsRequest::default()
+        .with_topics(vec![topic])
+        .with_timeout_ms(30_000);
+    let answer = node.client().call(1, &request);
+    let answer = &answer.responses[0].partitions[0];
+    assert_eq!(answer.error_code, NONE, "{:?}", answer.error_message);
+}
+
+#[test]
+fn a_partition_moves_from_node_to_node_while_it_is_written() {
+    let nodes = cluster();
+    create_replicated(&nodes);
+    let mut acknowledged = Acknowledged::new();
+    let mut target = seen(&nodes).2;
+    for round in 0..4 {
+        for n in 0..10 {
+            append(&nodes, &format!("{round} {n}"), &mut acknowledged);
+        }
+        // Its first replica, which leads, gives way; who held none comes back in the next round.
+        let dropped = target[0];
+        let kept: Vec<i32> = seen(&nodes).2.into_iter().filter(|id| *id != dropped).collect();
+        target = match kept.len() {
+            2 if round == 0 => kept,
+            _ => {
+                let free = [1000, 2000, 3000].into_iter().find(|id| !target.contains(id));
+                vec![kept[0], free.unwrap()]
+            }
+        };
+        reassign(&nodes[round % 3], &target);
+        let mut n = 0;
+        until("moved", || {
+            append(&nodes, &format!("{round} meanwhile {n}"), &mut acknowledged);
+            n += 1;
+            let mut in_sync = target.clone();
+            in_sync.sort_unstable();
+            let (leader, now_in_sync, replicas) = seen(&nodes);
+            replicas == target && now_in_sync == in_sync && target.contains(&leader)
+        });
+        let request = ListPartitionReassignmentsRequest::default().with_topics(None);
+        assert_eq!(nodes[0].client().call(0, &request).topics, []);
+        assert_kept(&nodes, &acknowledged);
+    }
+    for node in &nodes {
+        assert!(!node.log().contains("cannot delete the log"), "{}", node.log());
+    }
+}
+
+#[test]
+fn the_quorums_leader_gives_leaderships_back() {
+    let mut nodes = cluster_with(&["leader.imbalance.check.interval.seconds=1"]);
+    create_replicated(&nodes);
+    let mut acknowledged = Acknowledged::new();
+    append(&nodes, "first", &mut acknowledged);
+    let (preferred, ..) = seen(&nodes);
+    nodes[node_of(preferred)].kill();
+    until("another leader", || ![-1, preferred].contains(&seen(&nodes).0));
+    append(&nodes, "second", &mut acknowledged);
+    nodes[node_of(preferred)].launch();
+    until("it leads again", || seen(&nodes).0 == preferred);
+    append(&nodes, "third", &mut acknowledged);
     assert_kept(&nodes, &acknowledged);
 }
