@@ -186,7 +186,12 @@ fn thousands_of_groups_are_listed_and_loaded() {
     let count = of_environment("STRANDLINE_GROUPS", 5_000);
     let memory = of_environment("STRANDLINE_GROUPS_MEMORY", 64 << 20);
     let memory_setting = format!("strandline.memory.bytes={memory}");
-    let mut broker = Broker::start_set(&["offsets.topic.num.partitions=4", &memory_setting]);
+    let mut broker = Broker::start_set(&[
+        "offsets.topic.num.partitions=4",
+        // A disk that others keep busy for seconds is not what this is about.
+        "offsets.commit.timeout.ms=60000",
+        &memory_setting,
+    ]);
     create(&mut broker.client(), "t", 1, &[]);
     let groups: Vec<String> = (0..count).map(|number| format!("group-{number}")).collect();
     // Whoever creates the offsets topic waits until every shard serves it; who finds it just then may come too early (16).
