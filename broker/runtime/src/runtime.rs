@@ -15,6 +15,11 @@ impl Monotonic {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// In whole milliseconds, as the state machines count time.
+    pub fn millis(self) -> i64 {
+        (self.0 / 1_000_000) as i64
+    }
 }
 
 impl std::ops::Add<Duration> for Monotonic {

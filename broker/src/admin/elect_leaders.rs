@@ -43,10 +43,8 @@ pub async fn handle(
         Some(topics) => topics.clone(),
         None => every_partition(&context.image()).await,
     };
-    // A look at all partitions shall not be a record of all of them.
-    let skip_needless = all;
     let timeout = shard_timeout(request.timeout_ms);
-    let outcomes = match elect(context, election, &topics, skip_needless, timeout).await {
+    let outcomes = match elect(context, election, &topics, all, timeout).await {
         Ok(outcomes) => outcomes,
         Err(refusal) => return refuse(&request, refusal, version).await,
     };
@@ -79,12 +77,13 @@ async fn every_partition(image: &ClusterImage) -> Vec<TopicPartitions> {
     collect_in_turns(topics).await
 }
 
-/// The outcome of each partition, in the order of the request.
+/// The outcome of each partition, in the order of the request. A look at `all` partitions shall not be a record of all of them: only
+/// those are proposed that need it.
 async fn elect(
     context: &AdminContext<'_>,
     election: Election,
     topics: &[TopicPartitions],
-    skip_needless: bool,
+    all: bool,
     timeout: Duration,
 ) -> Result<Vec<Outcome>, Refusal> {
     let image = context.image();
@@ -95,7 +94,7 @@ async fn elect(
     let named: Vec<Result<PartitionReference, Refusal>> = collect_in_turns(named).await;
     let needs = |asked: &PartitionReference| {
         let partition = image.partition(asked.topic, asked.partition);
-        !skip_needless || partition.is_some_and(|partition| election.is_needed(partition))
+        !all || partition.is_some_and(|partition| election.is_needed(partition))
     };
     let needed = named.iter().flatten().copied().filter(needs);
     let partitions: Vec<PartitionReference> = collect_in_turns(needed).await;

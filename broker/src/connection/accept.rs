@@ -1,6 +1,7 @@
 //! Taking connections, under the caps of the node.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,25 +26,29 @@ pub(crate) async fn accept<R: Runtime, D: Disk>(
     listener: R::Listener,
     name: Rc<str>,
 ) {
-    let mut stop = pin!(shard.stop_requested());
+    while let Some((stream, peer)) = next(&shard, &listener, &name).await {
+        admit(&shard, stream, peer, name.clone());
+    }
+}
+
+/// The next connection of a listener; `None` once the shard stops. A failure is logged under `name`, and tried again.
+pub(crate) async fn next<R: Runtime, D: Disk>(
+    shard: &Shard<R, D>,
+    listener: &R::Listener,
+    name: &dyn Display,
+) -> Option<(R::Stream, SocketAddr)> {
     loop {
-        let accepted = {
-            let accept = pin!(listener.accept());
-            match select(accept, stop.as_mut()).await {
-                Either::Left((accepted, _)) => accepted,
-                Either::Right(_) => return,
-            }
-        };
-        match accepted {
-            Ok((stream, peer)) => admit(&shard, stream, peer, name.clone()),
-            Err(error) => {
-                shard
-                    .refusals
-                    .log_close(shard.runtime.now(), &name, &format!("accept failed: {error}"));
-                shard.runtime.sleep(ACCEPT_RETRY).await;
-            }
-        }
         shard.runtime.yield_if_needed().await;
+        let accept = pin!(listener.accept());
+        let stop = pin!(shard.stop_requested());
+        let error = match select(accept, stop).await {
+            Either::Left((Ok(accepted), _)) => return Some(accepted),
+            Either::Left((Err(error), _)) => error,
+            Either::Right(_) => return None,
+        };
+        let reason = format!("accept failed: {error}");
+        shard.refusals.log_close(shard.runtime.now(), name, &reason);
+        shard.runtime.sleep(ACCEPT_RETRY).await;
     }
 }
 

@@ -22,7 +22,7 @@ use strandline_runtime::{Monotonic, Runtime, SocketAddr};
 use strandline_storage::disk::Disk;
 use strandline_wire::WireError;
 
-pub(crate) use accept::accept;
+pub(crate) use accept::{accept, next};
 pub(crate) use outbox::{Answer, Outbox};
 pub(crate) use receive::ReceivePool;
 pub(crate) use sweep::sweep;

@@ -168,7 +168,7 @@ impl<R: Runtime, Q: Quorum> Control<R, Q> {
             beats: (!alone).then(beats),
             sessions: None,
             session_timeout: self.session_timeout,
-            balance: Balance::new(self.leader_balance_interval, beat::millis(self.runtime.now())),
+            balance: Balance::new(self.leader_balance_interval, self.runtime.now().millis()),
             heartbeat_interval: self.heartbeat_interval,
             published: self.quorum.image().offset(),
             runtime: self.runtime,

@@ -8,7 +8,7 @@ use prometheus_client::metrics::MetricType;
 use strandline_core::metadata::{BrokerId, ClusterImage, NodeId};
 
 use super::metrics::gauge;
-use crate::node::report::ShardReport;
+use crate::node::report::{PartitionReport, ShardReport};
 
 /// Partitions that one broker leads or holds. Kafka's names, where it has them.
 #[derive(Clone, Copy, Default)]
@@ -68,26 +68,16 @@ pub(super) fn encode(
             )?;
         }
     }
-    let lags = || {
-        let partitions = reports
-            .iter()
-            .flat_map(|(shard, report)| report.partitions.iter().map(move |partition| (*shard, partition)));
-        partitions.flat_map(|(shard, partition)| {
-            let followers = partition.followers.iter();
-            followers.map(move |(follower, lag)| (shard, partition, *follower, *lag))
-        })
-    };
     let help = "The most records that a follower of a partition led by the shard has not flushed yet";
     let mut metric = encoder.encode_descriptor("replica_max_lag", help, None, MetricType::Gauge)?;
-    for (shard, _) in reports {
-        let own = lags().filter(|(leads, ..)| leads == shard);
-        let most = own.map(|(.., lag)| lag).max().unwrap_or_default();
+    for (shard, report) in reports {
+        let most = lags(report).map(|(.., lag)| lag).max().unwrap_or_default();
         let broker = node.broker(*shard).to_string();
         gauge(&mut metric, &[("broker", broker.as_str())], most)?;
     }
     let help = "Records of the leader that this follower has not flushed yet";
     let mut metric = encoder.encode_descriptor("replica_lag", help, None, MetricType::Gauge)?;
-    for (_, partition, follower, lag) in lags() {
+    for (partition, follower, lag) in reports.iter().flat_map(|(_, report)| lags(report)) {
         let Some(topic) = image.topic(partition.topic_id) else {
             continue;
         };
@@ -100,6 +90,14 @@ pub(super) fn encode(
         gauge(&mut metric, &labels, lag)?;
     }
     Ok(())
+}
+
+/// The followers of all that a shard leads.
+fn lags(report: &ShardReport) -> impl Iterator<Item = (&PartitionReport, BrokerId, u64)> {
+    report.partitions.iter().flat_map(|partition| {
+        let followers = partition.followers.iter();
+        followers.map(move |(follower, lag)| (partition, *follower, *lag))
+    })
 }
 
 /// By broker of this node, and how many partitions of the cluster nobody leads.

@@ -174,31 +174,15 @@ fn push(messages: &mut Vec<(LinkMessage, BrokerEpoch, Bytes)>, delivery: Deliver
     let Delivery {
         epoch, message, body, ..
     } = delivery;
-    let mut parts = |parts: Vec<LinkMessage>| {
-        messages.extend(parts.into_iter().map(|part| (part, epoch, Bytes::new())));
+    let parts = match message {
+        LinkMessage::Open(list) if list.len() > LIST_MAX => parts(&list, LinkMessage::Open),
+        LinkMessage::Opened(list) if list.len() > LIST_MAX => parts(&list, LinkMessage::Opened),
+        LinkMessage::Ack(list) if list.len() > LIST_MAX => parts(&list, LinkMessage::Ack),
+        message => return messages.push((message, epoch, body)),
     };
-    match message {
-        LinkMessage::Open(list) if list.len() > LIST_MAX => {
-            parts(
-                list.chunks(LIST_MAX)
-                    .map(|part| LinkMessage::Open(part.to_vec()))
-                    .collect(),
-            );
-        }
-        LinkMessage::Opened(list) if list.len() > LIST_MAX => {
-            parts(
-                list.chunks(LIST_MAX)
-                    .map(|part| LinkMessage::Opened(part.to_vec()))
-                    .collect(),
-            );
-        }
-        LinkMessage::Ack(list) if list.len() > LIST_MAX => {
-            parts(
-                list.chunks(LIST_MAX)
-                    .map(|part| LinkMessage::Ack(part.to_vec()))
-                    .collect(),
-            );
-        }
-        message => messages.push((message, epoch, body)),
-    }
+    messages.extend(parts.into_iter().map(|part| (part, epoch, Bytes::new())));
+}
+
+fn parts<T: Clone>(list: &[T], message: fn(Vec<T>) -> LinkMessage) -> Vec<LinkMessage> {
+    list.chunks(LIST_MAX).map(|part| message(part.to_vec())).collect()
 }

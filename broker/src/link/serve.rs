@@ -10,11 +10,12 @@ use futures_util::future::{Either, select};
 use strandline_core::link::{LinkIdentity, LinkMessage};
 use strandline_core::metadata::{BrokerEpoch, BrokerId};
 use strandline_runtime::mailbox::mailbox;
-use strandline_runtime::{Queue, Runtime, SocketAddr, TcpListener};
+use strandline_runtime::{Queue, Runtime, SocketAddr};
 use strandline_storage::disk::Disk;
 
 use super::converse::{Taker, converse};
 use super::transport::{self, Link, LinkFailure, LinkOptions};
+use crate::connection;
 use crate::replica::{self, Downlink, MAILBOX_CAPACITY, Session};
 use crate::shard::Shard;
 
@@ -23,42 +24,23 @@ use crate::shard::Shard;
 const LOOKS_MAX: u32 = 20;
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(50);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// After a failed accept (no descriptors left, usually) others get time to close.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Connections at one time, those that have not said who they are included: more shards than a cluster has.
 const CONNECTIONS_MAX: usize = 4_096;
 
 /// Accepts links until the shard stops.
 pub(crate) async fn accept<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, listener: R::Listener) {
     let count = Rc::new(Cell::new(0));
-    let mut stop = pin!(shard.stop_requested());
-    loop {
-        let accepted = {
-            let accept = pin!(listener.accept());
-            match select(accept, stop.as_mut()).await {
-                Either::Left((accepted, _)) => accepted,
-                Either::Right(_) => return,
-            }
-        };
-        match accepted {
-            Ok((_, address)) if count.get() >= CONNECTIONS_MAX => {
-                let reason = "a shard takes no more links";
-                shard.refusals.log_close(shard.runtime.now(), &address, reason);
-            }
-            Ok((stream, address)) => {
-                let (shard, counted) = (shard.clone(), Counted::new(&count));
-                shard.clone().runtime.spawn(Queue::Latency, async move {
-                    serve(&shard, stream, address).await;
-                    drop(counted);
-                });
-            }
-            Err(error) => {
-                let reason = format!("accept failed: {error}");
-                shard.refusals.log_close(shard.runtime.now(), &"links", &reason);
-                shard.runtime.sleep(ACCEPT_RETRY).await;
-            }
+    while let Some((stream, address)) = connection::next(&shard, &listener, &"links").await {
+        if count.get() >= CONNECTIONS_MAX {
+            let reason = "a shard takes no more links";
+            shard.refusals.log_close(shard.runtime.now(), &address, reason);
+            continue;
         }
-        shard.runtime.yield_if_needed().await;
+        let (shard, counted) = (shard.clone(), Counted::new(&count));
+        shard.clone().runtime.spawn(Queue::Latency, async move {
+            serve(&shard, stream, address).await;
+            drop(counted);
+        });
     }
 }
 

@@ -553,14 +553,23 @@ fn probe_direct(path: &Path) -> Result<(), DirectoryError> {
 }
 
 fn write_node_file(directory: &Path, content: &NodeFile) -> std::io::Result<()> {
+    let head = "# Written by strandline: whose directory this is. Do not edit.";
+    write_toml((directory, NODE_FILE, NEW_NODE_FILE), head, content)
+}
+
+/// Writes a file whole, by way of another name in its folder; durable on return.
+pub(super) fn write_toml(
+    (folder, name, new_name): (&Path, &str, &str),
+    head: &str,
+    content: &impl Serialize,
+) -> std::io::Result<()> {
     let text = toml::to_string(content).expect("numbers, ids and lists of ids are TOML");
-    let new = directory.join(NEW_NODE_FILE);
+    let new = folder.join(new_name);
     let mut file = File::create(&new)?;
-    file.write_all(b"# Written by strandline: whose directory this is. Do not edit.\n")?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(format!("{head}\n{text}").as_bytes())?;
     file.sync_all()?;
-    fs::rename(&new, directory.join(NODE_FILE))?;
-    flush_folder(directory)
+    fs::rename(&new, folder.join(name))?;
+    flush_folder(folder)
 }
 
 fn flush_folder(path: &Path) -> std::io::Result<()> {

@@ -1,12 +1,14 @@
 //! Which shard's folder it is: a store cannot tell, since it looks the same in any. A folder that was swapped with another one, or
 //! restored at the wrong place, would have its logs taken for those of another shard, and its own given up.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use super::directories::write_toml;
 
 const FILE: &str = "shard.toml";
 
@@ -49,17 +51,10 @@ impl ShardFolder {
 
     /// Says so in a folder that does not say it yet; durable on return.
     pub(super) fn mark(self, folder: &Path) -> io::Result<()> {
-        let path = folder.join(FILE);
-        if path.exists() || !folder.exists() {
+        if folder.join(FILE).exists() || !folder.exists() {
             return Ok(());
         }
-        let new = folder.join("shard.toml.new");
-        let mut file = File::create(&new)?;
-        file.write_all(b"# Written by strandline: whose folder this is. Do not edit.\n")?;
-        let text = toml::to_string(&self).expect("an id and a number are TOML");
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &path)?;
-        File::open(folder)?.sync_all()
+        let head = "# Written by strandline: whose folder this is. Do not edit.";
+        write_toml((folder, FILE, "shard.toml.new"), head, &self)
     }
 }

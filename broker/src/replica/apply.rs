@@ -264,7 +264,7 @@ fn damaged<R: Runtime, D: Disk>(shard: &Rc<Shard<R, D>>, followed: &Followed<D>,
 pub(super) fn say<D: Disk>(followed: &Followed<D>, uplink: &Uplink, effects: &[FollowerEffect]) {
     for effect in effects {
         match effect {
-            FollowerEffect::Open(open) => uplink.open(link_open(followed.id, open)),
+            FollowerEffect::Open(open) => uplink.open(vec![link_open(followed.id, open)]),
             FollowerEffect::Ack(ack) => uplink.ack(link_ack(followed.id, ack)),
             other => unreachable!("neither time nor a link asks for {other:?}"),
         }

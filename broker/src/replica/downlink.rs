@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use strandline_core::link::{CreditSender, LinkFrames, LinkMessage, Window};
@@ -15,13 +14,11 @@ use strandline_storage::disk::Disk;
 use strandline_storage::format::frame::FrameHeader;
 use strandline_storage::{BatchSlice, ReadError, ReadRequest};
 
-use super::{Delivery, Session, Stream, reference};
+use super::{Delivery, FULL_PAUSE, Session, Stream, reference};
 use crate::shard::{Partition, Shard, Signal};
 
 /// Frames of one message, at most; a larger one goes alone.
 const MESSAGE_BYTES_MAX: u64 = 256 << 10;
-/// How long to leave a peer alone whose mailbox is full.
-const FULL_PAUSE: Duration = Duration::from_millis(1);
 
 /// A link of one registration of this shard to one of a follower's shard.
 pub(crate) struct Downlink<D: Disk> {

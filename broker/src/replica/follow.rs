@@ -13,7 +13,7 @@ use strandline_storage::disk::Disk;
 use strandline_storage::{Log, LogSettings, StoreError, TopicPartitionId};
 
 use super::uplink::{Uplink, Way};
-use super::{Replicas, apply, millis, reference};
+use super::{Replicas, apply, reference};
 use crate::link;
 use crate::shard::Shard;
 
@@ -68,7 +68,7 @@ impl<D: Disk> Followed<D> {
             return None;
         }
         let mut effects = Vec::new();
-        following.replica.step(event, millis(now), &mut effects);
+        following.replica.step(event, now.millis(), &mut effects);
         self.opens.set(self.opens.get().max(following.replica.opens()));
         Some((effects, following.uplink.clone()))
     }
@@ -318,6 +318,6 @@ pub(crate) fn linked<R: Runtime, D: Disk>(shard: &Shard<R, D>, uplink: &Rc<Uplin
         }
     }
     if !opens.is_empty() {
-        uplink.open_all(opens);
+        uplink.open(opens);
     }
 }

@@ -11,13 +11,11 @@ use strandline_runtime::Runtime;
 use strandline_runtime::mailbox::Receiver;
 use strandline_storage::disk::Disk;
 
-use super::{Delivery, Session, apply, lead};
+use super::{Delivery, FULL_PAUSE, Session, apply, lead};
 use crate::shard::Shard;
 
 /// How often time passes for replicas, at most.
 const TICK: Duration = Duration::from_millis(500);
-/// How long to leave a peer alone whose mailbox was full.
-const FULL_PAUSE: Duration = Duration::from_millis(1);
 
 /// Takes messages of other shards; never waits for anything else.
 pub(crate) async fn run<R: Runtime, D: Disk>(shard: Rc<Shard<R, D>>, mut inbox: Receiver<Delivery>) {

@@ -23,6 +23,7 @@ mod uplink;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use strandline_core::link::{LinkIdentity, LinkOpen};
 use strandline_core::metadata::{BrokerEpoch, BrokerId, ClusterImage, PartitionReference};
@@ -52,6 +53,8 @@ pub(crate) struct Session {
     pub(crate) own: BrokerEpoch,
 }
 
+/// How long to leave a peer alone whose mailbox was full.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// Opens that came before this shard knew of them, at most; their followers ask again anyway.
 const EARLY_OPENS_MAX: usize = 16_384;
 
@@ -237,8 +240,4 @@ fn log_of(partition: PartitionReference) -> TopicPartitionId {
         topic_id: partition.topic,
         partition: partition.partition,
     }
-}
-
-fn millis(now: Monotonic) -> i64 {
-    now.since(Monotonic(0)).as_millis() as i64
 }

@@ -161,14 +161,14 @@ impl Uplink {
         self.wake.set();
     }
 
-    /// Frames came; false if they are more than was granted.
-    pub(super) fn frames(&self, head: LinkFrames, body: Bytes) -> bool {
-        if let Err(error) = self.reserve(head.window, body.len() as u64) {
-            tracing::error!(leader = self.leader.0, %error, "a leader sends beyond its credit: the message is dropped");
-            return false;
+    /// Frames came through the mailbox: those within what was granted are taken.
+    pub(super) fn frames(&self, head: LinkFrames, body: Bytes) {
+        match self.reserve(head.window, body.len() as u64) {
+            Ok(()) => self.arrived(head, body),
+            Err(error) => {
+                tracing::error!(leader = self.leader.0, %error, "a leader sends beyond its credit: the message is dropped");
+            }
         }
-        self.arrived(head, body);
-        true
     }
 
     pub(crate) fn opened(&self, opened: LinkOpened) {
@@ -195,12 +195,8 @@ impl Uplink {
         })
     }
 
-    pub(super) fn open(&self, open: LinkOpen) {
-        // One that finds no room is asked again after a time.
-        self.say(LinkMessage::Open(vec![open]));
-    }
-
-    pub(super) fn open_all(&self, opens: Vec<LinkOpen>) {
+    pub(super) fn open(&self, opens: Vec<LinkOpen>) {
+        // What finds no room is asked again after a time.
         self.say(LinkMessage::Open(opens));
     }
 

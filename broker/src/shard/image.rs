@@ -201,6 +201,11 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
         if self.is_first || !held.is_some_and(|held| held.replicas.contains(&own)) {
             return;
         }
+        self.delete_log(id);
+    }
+
+    /// Deletes a log, if there is one.
+    fn delete_log(&self, id: TopicPartitionId) {
         match self.shard.store.delete_log(id) {
             Ok(_) | Err(StoreError::Unknown(_)) => {}
             Err(error) => tracing::error!(partition = %id, %error, "cannot delete the log"),
@@ -265,10 +270,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             partition = %id,
             "storage has no log of a partition that it should hold: registered as damaged"
         );
-        self.lost.borrow_mut().push(PartitionReference {
-            topic: id.topic_id,
-            partition: id.partition,
-        });
+        self.lost.borrow_mut().push(replica::reference(id));
         store.create_damaged(id, rules.log.clone())
     }
 
@@ -321,12 +323,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
             shard.replicas.stop_leading(id);
             replica::stop_following(&shard.replicas, id).await;
             // One that could not be led may have a log, or none.
-            match shard.store.delete_log(id) {
-                Ok(_) | Err(StoreError::Unknown(_)) => {}
-                Err(error) => {
-                    tracing::error!(topic = topic.name, partition = id.partition, %error, "cannot delete the log");
-                }
-            }
+            self.delete_log(id);
         }
     }
 
@@ -342,9 +339,7 @@ impl<R: Runtime, D: Disk> ImageApplier<R, D> {
                 _ => continue,
             };
             tracing::info!(partition = %id, "while this shard did not run, {why}: the log is deleted now");
-            if let Err(error) = self.shard.store.delete_log(id) {
-                tracing::error!(partition = %id, %error, "cannot delete the log");
-            }
+            self.delete_log(id);
         }
     }
 

@@ -84,7 +84,7 @@ impl<D: Disk> Partition<D> {
             ends_of(&log),
             log.high_watermark(),
             lag_time_max_ms,
-            millis(now),
+            now.millis(),
         );
         log.set_high_watermark(replica.high_watermark());
         let timeout_code = is_replicated.then(|| Rc::new(Cell::new(replica.timeout_code(Acks::All))));
@@ -218,7 +218,7 @@ impl<D: Disk> Partition<D> {
     /// Takes an event, and does all that follows from it but what is returned.
     pub(crate) fn step(self: &Rc<Self>, event: LeaderEvent, now: Monotonic) -> Option<AlterPartition> {
         let from_follower = matches!(event, LeaderEvent::Ack(_) | LeaderEvent::Assigned(_));
-        let effects = self.replica.borrow_mut().step(event, millis(now));
+        let effects = self.replica.borrow_mut().step(event, now.millis());
         if from_follower {
             self.follower_news.notify_all();
         }
@@ -371,10 +371,6 @@ fn ends_of<D: Disk>(log: &Log<D>) -> LeaderLog {
         end: log.end_offset(),
         own_end: log.acknowledged_end(),
     }
-}
-
-fn millis(now: Monotonic) -> i64 {
-    now.since(Monotonic(0)).as_millis() as i64
 }
 
 fn complete(queue: &RefCell<AckQueue<AckWaiter>>, end: i64, now: Monotonic) {

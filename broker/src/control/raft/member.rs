@@ -148,7 +148,7 @@ impl<R: Runtime> Member<R> {
         let network = Network(calls.clone());
         let raft = Raft::new(voter, config, network, log, machine).await;
         let raft = raft.map_err(|error| MemberError::Log(error.to_string()))?;
-        let now_ms = milliseconds(&runtime);
+        let now_ms = runtime.now().millis();
         let sessions = Sessions::new(options.session_timeout.as_millis() as i64, now_ms);
         let (refused, _) = watch::channel(None);
         let member = Rc::new(Self {
@@ -258,7 +258,7 @@ impl<R: Runtime> Member<R> {
     /// The sessions of the shards, on the leader: what follows is proposed and decided like everything else.
     pub(super) fn step(&self, event: &SessionEvent) {
         let image = self.images.borrow().clone();
-        let now_ms = milliseconds(&self.calls.runtime);
+        let now_ms = self.calls.runtime.now().millis();
         self.spawn_commit(self.sessions.borrow_mut().step(event, &image, now_ms));
     }
 
@@ -278,7 +278,7 @@ impl<R: Runtime> Member<R> {
     async fn lead(self: Rc<Self>) {
         let mut led = false;
         let interval = self.options.leader_balance_interval;
-        let mut balance = Balance::new(interval, milliseconds(&self.calls.runtime));
+        let mut balance = Balance::new(interval, self.calls.runtime.now().millis());
         loop {
             if self.raft.metrics().borrow().running_state.is_err() {
                 return;
@@ -286,7 +286,7 @@ impl<R: Runtime> Member<R> {
             let leads = self.leads();
             if leads && !led {
                 self.step(&SessionEvent::Elected);
-                balance.begin(milliseconds(&self.calls.runtime));
+                balance.begin(self.calls.runtime.now().millis());
                 if self.images.borrow().cluster_id().is_none() {
                     let cluster_id = self.options.cluster_id;
                     // A cluster that begins has no older nodes to wait for.
@@ -307,7 +307,7 @@ impl<R: Runtime> Member<R> {
             } else if leads {
                 self.step(&SessionEvent::Tick);
                 let image = self.images.borrow().clone();
-                let elections = balance.turn(&image, milliseconds(&self.calls.runtime));
+                let elections = balance.turn(&image, self.calls.runtime.now().millis());
                 self.spawn_commit(elections.into_iter().collect());
             } else {
                 led = false;
@@ -442,10 +442,6 @@ enum Step {
     Found(BTreeMap<VoterId, VoterAddress>),
     Join(BTreeMap<VoterId, VoterAddress>),
     Wait,
-}
-
-fn milliseconds<R: Runtime>(runtime: &R) -> i64 {
-    (runtime.now().0 / 1_000_000) as i64
 }
 
 fn config(options: &MemberOptions) -> Result<openraft::Config, String> {

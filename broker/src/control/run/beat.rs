@@ -17,7 +17,7 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             return;
         }
         let now = self.runtime.now();
-        let now_ms = millis(now);
+        let now_ms = now.millis();
         let mut sessions = Sessions::new(self.session_timeout.as_millis() as i64, now_ms);
         sessions.step(&SessionEvent::Elected, image, now_ms);
         self.sessions = Some(sessions);
@@ -46,15 +46,11 @@ impl<R: Runtime, Q: Quorum> State<R, Q> {
             return;
         }
         let event = heartbeat.map_or(SessionEvent::Tick, |(shards, _)| SessionEvent::Heartbeat(shards));
-        let commands = sessions.step(&event, &self.quorum.image(), millis(now));
-        let elections = self.balance.turn(&self.quorum.image(), millis(now));
+        let commands = sessions.step(&event, &self.quorum.image(), now.millis());
+        let elections = self.balance.turn(&self.quorum.image(), now.millis());
         let commands: Vec<_> = commands.into_iter().chain(elections).collect();
         if !commands.is_empty() {
             self.own.push_back((Purpose::Watch, commands));
         }
     }
-}
-
-pub(super) fn millis(now: Monotonic) -> i64 {
-    now.since(Monotonic(0)).as_millis() as i64
 }

@@ -1,12 +1,11 @@
 //! Topics and their logs, as the broker sets them for topics that say nothing.
 
 use super::super::key::{Check, Effect, Key, Kind, Synonym};
+use super::replication::DYNAMIC;
 
 const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
-const DYNAMIC: Effect =
-    Effect::Partly("the quorum goes by a topic's value and the cluster's dynamic one, not by a node's file");
 const OTHERS_GO_ON: Effect =
     Effect::Without("a failed directory stops its shards alone, and the node goes on");
 

@@ -6,7 +6,7 @@ const OWN_STORAGE: Effect =
     Effect::Without("the log is stored in another way than Kafka's: see docs/format.md");
 const OWN_THREADS: Effect = Effect::Without("a shard is one thread: use strandline.shards");
 const PUSHED: Effect = Effect::Without("followers fetch nothing: leaders push, see docs/replication.md");
-const DYNAMIC: Effect =
+pub(super) const DYNAMIC: Effect =
     Effect::Partly("the quorum goes by a topic's value and the cluster's dynamic one, not by a node's file");
 const QUOTAS: Effect = Effect::Without("quotas are not served yet");
 const JMX: Effect = Effect::Without("metrics are served at /metrics instead");
